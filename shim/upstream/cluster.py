@@ -7,11 +7,13 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from types import MappingProxyType
+from typing import Final
 
 from protocol.messages import metadata
 from shim.config import HostPort, Settings
 from shim.upstream.errors import AuthenticationFailed, UpstreamError
-from shim.upstream.kept_connection import KeptConnection
+from shim.upstream.first_answer import NoneAnswers, first_answer
+from shim.upstream.kept_connection import KeptConnections
 
 log = logging.getLogger(__name__)
 
@@ -19,6 +21,9 @@ RETRY_SECONDS = 0.5
 
 PATIENCE_SECONDS = 3.0
 """The longest that a client is kept waiting for a look-up of the shim's own."""
+
+_NEXT_BROKER_SECONDS: Final = 1.0
+"""When a broker has not answered by then it may hang: the next one is asked, too, while clients have patience."""
 
 Watcher = Callable[[Mapping[int, HostPort]], Awaitable[None]]
 
@@ -40,7 +45,8 @@ class Cluster:
         self._settings = settings
         self._brokers: dict[int, HostPort] = {}
         self._watchers: list[Watcher] = []
-        self._connection: KeptConnection | None = None
+        self._connections = KeptConnections(settings)
+        self._answered: HostPort | None = None  # who is asked first the next time
         self._refresh_wanted = asyncio.Event()
         self._next_look = asyncio.Event()  # set when the next look-up to begin is over
         self._change = asyncio.Lock()
@@ -122,35 +128,33 @@ class Cluster:
                 except TimeoutError:
                     continue
         finally:
-            self._disconnect()
+            self._connections.close()
 
     async def _refresh(self) -> bool:
-        failures = []
-        refused: AuthenticationFailed | None = None
         candidates = self.any_address()
-        if self._connection is not None:
-            candidates = (self._connection.address, *candidates)
-        for address in dict.fromkeys(candidates):
-            try:
-                if self._connection is None or self._connection.address != address:
-                    self._disconnect()
-                    self._connection = KeptConnection(address, self._settings)
-                answer = await self._connection.ask(metadata.API, metadata.MetadataRequest(topics=()))
-            except UpstreamError as error:
-                self._disconnect()
-                failures.append(str(error))
-                refused = error if isinstance(error, AuthenticationFailed) else refused
-                continue
-            if answer.brokers:
-                self._note_reachable(True, str(address))
-                self.looked_up, self.cluster_id = True, answer.cluster_id
-                await self.take({b.node_id: HostPort(b.host, b.port) for b in answer.brokers})
-                return True
-            failures.append(f"{address}: knows no broker yet")
-        if refused is not None and not self.looked_up:
-            raise refused
-        self._note_reachable(False, "; ".join(failures))
-        return False
+        if self._answered is not None:
+            candidates = (self._answered, *candidates)
+        try:
+            address, answer = await first_answer(candidates, self._ask, _NEXT_BROKER_SECONDS)
+        except NoneAnswers as error:
+            self._connections.close_others(())
+            refused = [each for each in error.failures if isinstance(each, AuthenticationFailed)]
+            if refused and not self.looked_up:
+                raise refused[0] from error
+            self._note_reachable(False, str(error))
+            return False
+        self._answered = address
+        self._connections.close_others((address,))
+        self._note_reachable(True, str(address))
+        self.looked_up, self.cluster_id = True, answer.cluster_id
+        await self.take({b.node_id: HostPort(b.host, b.port) for b in answer.brokers})
+        return True
+
+    async def _ask(self, address: HostPort) -> tuple[HostPort, metadata.MetadataResponse]:
+        answer = await self._connections.to(address).ask(metadata.API, metadata.MetadataRequest(topics=()))
+        if not answer.brokers:
+            raise UpstreamError(f"{address}: knows no broker yet")
+        return address, answer
 
     async def _replace(self, brokers: dict[int, HostPort]) -> None:
         """To be called under the lock."""
@@ -167,8 +171,3 @@ class Cluster:
             else:
                 log.warning("no broker can be reached, trying again every %s s: %s", RETRY_SECONDS, detail)
         self._reachable = reachable
-
-    def _disconnect(self) -> None:
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None

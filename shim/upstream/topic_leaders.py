@@ -14,6 +14,7 @@ from shim.counted import counted
 from shim.upstream.cluster import Cluster
 from shim.upstream.connection import BrokerConnection
 from shim.upstream.errors import UpstreamError, raise_for
+from shim.upstream.first_answer import first_answer
 
 _NEXT_BROKER_S: Final = 0.3
 """When a broker has not said by then who the leaders are, the next one is asked, too."""
@@ -79,33 +80,14 @@ class TopicLeaders:
     async def look_up(self, patience: float, *, passed_over: int = 0) -> LedTopic:
         """As the first broker says that answers. ``passed_over``: so many come last instead of first, as what they said
         led to nothing: one that is cut off from the controllers tells who led. Raises TopicUnknown, UpstreamError."""
-        failures = []
         known = self._cluster.any_address()
         first = passed_over % max(1, len(known))
-        addresses = [*known[first:], *known[:first]]
-        asked: set[asyncio.Task[LedTopic]] = set()
-        done: set[asyncio.Task[LedTopic]] = set()
-        try:
-            while addresses or asked:
-                if addresses:
-                    asked.add(asyncio.get_running_loop().create_task(self._ask_for_leaders(addresses.pop(0), patience)))
-                done, asked = await asyncio.wait(
-                    asked, timeout=_NEXT_BROKER_S if addresses else None, return_when=asyncio.FIRST_COMPLETED
-                )
-                for answered in done:
-                    try:
-                        return answered.result()
-                    except TopicUnknown:
-                        raise
-                    except UpstreamError as error:
-                        failures.append(str(error))
-        finally:
-            for task in asked:
-                task.cancel()
-            # Those among them, too, that had failed in the very turn in which one of them answered.
-            await asyncio.gather(*asked, *done, return_exceptions=True)
-        # In one order: the same trouble is the same line, whoever was asked first.
-        raise UpstreamError("; ".join(sorted(failures)) or "no broker is known")
+        return await first_answer(
+            (*known[first:], *known[:first]),
+            lambda address: self._ask_for_leaders(address, patience),
+            _NEXT_BROKER_S,
+            (TopicUnknown,),
+        )
 
     async def look_up_at_most_brokers(self, partition: int, patience: float) -> LedTopic:
         """What most brokers say, by the newest leader: one alone may be cut off from the others, and not know it.

@@ -179,6 +179,57 @@ async def test_that_brokers_are_away_is_a_warning_and_that_they_are_back_is_none
     assert told[:2] == [(logging.WARNING, "no broker can be reached"), (logging.INFO, "cluster reached again")]
 
 
+def silent(_: bytes) -> bytes:
+    return b""
+
+
+async def test_a_broker_that_hangs_keeps_nobody_from_what_the_others_know(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has answered before, so it is the one that is asked first, on the connection that there is."""
+    monkeypatch.setattr(cluster_module, "_NEXT_BROKER_SECONDS", 0.01)
+    async with scripted_broker() as hanging, scripted_broker() as other:
+        known = {1: hanging.address, 2: other.address}
+        hanging.brokers = other.brokers = known
+        cluster, views = Cluster([hanging.address], Settings(request_timeout_ms=3_600_000)), asyncio.Queue[object]()
+        cluster.watch(views.put)
+        running = asyncio.create_task(cluster.run())
+        assert await asyncio.wait_for(views.get(), 10) == known
+        hanging.spoil, other.brokers = silent, {**known, 3: C}
+        cluster.take_settings(Settings())
+        assert await asyncio.wait_for(views.get(), 10) == other.brokers
+        # The next time the one is asked first that has answered.
+        monkeypatch.setattr(cluster_module, "_NEXT_BROKER_SECONDS", 3600)
+        cluster.take_settings(Settings())
+        assert await asyncio.wait_for(views.get(), 10) == other.brokers
+        assert cluster.reachable
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+
+async def test_brokers_that_are_slow_have_the_time_that_they_need(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All are asked by the time that one of them answers, which may be the first."""
+    monkeypatch.setattr(cluster_module, "_NEXT_BROKER_SECONDS", 0.01)
+    async with scripted_broker() as first, scripted_broker() as second:
+        kept_back = asyncio.Event()
+        serve = first.serve
+
+        async def slowly(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await kept_back.wait()
+            await serve(reader, writer)
+
+        slow = await asyncio.start_server(slowly, "127.0.0.1", 0)
+        second.spoil = silent
+        there = HostPort("127.0.0.1", slow.sockets[0].getsockname()[1])
+        cluster, views = Cluster([there, second.address], Settings()), asyncio.Queue[object]()
+        cluster.watch(views.put)
+        running = asyncio.create_task(cluster.run())
+        await asyncio.wait_for(second.asked.get(), 10)
+        kept_back.set()
+        assert await asyncio.wait_for(views.get(), 10) == first.brokers
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+        slow.close()
+
+
 async def test_bootstrap_tries_the_brokers_and_then_what_it_was_given() -> None:
     followed = Followed()
     assert followed.cluster.any_address() == (A,)
