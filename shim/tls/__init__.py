@@ -9,7 +9,7 @@ from shim.tls.contexts import (
     context_for_clients,
     context_for_shims,
 )
-from shim.tls.names import name_told, shown_names
+from shim.tls.names import name_told, own_names, shown_names
 from shim.tls.words import NotTls, refuses_certificate, tls_reason
 
 __all__ = [
@@ -23,6 +23,7 @@ __all__ = [
     "context_for_shims",
     "dial",
     "name_told",
+    "own_names",
     "refuses_certificate",
     "shown_names",
     "tls_reason",

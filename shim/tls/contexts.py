@@ -11,13 +11,21 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from shim.config import Settings
+from shim.tls.subject_names import dns_names
 
 log = logging.getLogger(__name__)
 
 _VERSIONS: Final = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
 _CLIENT_AUTH: Final = {"none": ssl.CERT_NONE, "requested": ssl.CERT_OPTIONAL, "required": ssl.CERT_REQUIRED}
 _IANA_NAME: Final = re.compile(r"TLS_(\w+)_WITH_(AES_\d+|CHACHA20)_(GCM|POLY1305)_(SHA\d+)")
+_CERTIFICATE: Final = re.compile(r"-----BEGIN (?:X509 |TRUSTED )?CERTIFICATE-----.*?-----END [^-]*-----", re.DOTALL)
 _TLS_1_3_NAME: Final = re.compile(r"TLS_(AES|CHACHA20)_\w+")
+
+
+class ServerContext(ssl.SSLContext):
+    """``names``: the DNS names that its certificate is for, in lower case; one with a ``*`` is none."""
+
+    names: frozenset[str] = frozenset()
 
 
 class CannotUse(Exception):
@@ -68,7 +76,7 @@ def context_for_clients(what: str, settings: Settings) -> TlsContext:
     """For a listener with these settings. Raises :class:`CannotUse`."""
 
     def make() -> ssl.SSLContext:
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context = ServerContext(ssl.PROTOCOL_TLS_SERVER)
         context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_CIPHER_SERVER_PREFERENCE
         _set_versions(context, settings.ssl_enabled_protocols)
         _set_ciphers(context, settings.ssl_cipher_suites)
@@ -81,6 +89,7 @@ def context_for_clients(what: str, settings: Settings) -> TlsContext:
             "ssl.key.password",
             settings.ssl_key_password,
         )
+        context.names = _names_in(settings.ssl_keystore_location)
         context.verify_mode = _CLIENT_AUTH[settings.ssl_client_auth]
         if settings.ssl_truststore_location:
             _load_truststore(context, "ssl.truststore.location", settings.ssl_truststore_location)
@@ -195,6 +204,18 @@ def _load_keystore(
         raise CannotUse(f"{called}: {location}: {error.strerror}") from error
     except ValueError as error:  # of a password that is too long
         raise CannotUse(f"{password_called}: {error}") from error
+
+
+def _names_in(keystore: str) -> frozenset[str]:
+    """Of the first certificate there, which is what is shown: OpenSSL has read it by then."""
+    try:
+        pem = _CERTIFICATE.search(Path(keystore).read_text("ascii", "replace"))
+    except OSError as error:
+        raise CannotUse(f"ssl.keystore.location: {keystore}: {error.strerror}") from error
+    try:
+        return frozenset() if pem is None else dns_names(ssl.PEM_cert_to_DER_cert(pem[0]))
+    except ValueError:  # OpenSSL takes it, but no client that looks for a host in it will
+        return frozenset()
 
 
 def _load_truststore(context: ssl.SSLContext, called: str, location: str) -> None:

@@ -1,10 +1,12 @@
-"""Who has shown a certificate."""
+"""Who has shown a certificate, and for whom they have taken this side."""
 
 from __future__ import annotations
 
 import asyncio
 import re
 from typing import Any, Final
+
+from shim.tls.contexts import ServerContext
 
 _PLAIN: Final = re.compile(r"[\w.@*+-]+(?: [\w.@*+-]+)*")
 _LONGEST: Final = 200
@@ -17,6 +19,12 @@ def shown_names(transport: asyncio.BaseTransport) -> list[str]:
     certificate: dict[str, Any] = (None if made is None else made.getpeercert()) or {}
     subject = [value for rdn in certificate.get("subject", ()) for kind, value in rdn if kind == "commonName"]
     return subject + [value for kind, value in certificate.get("subjectAltName", ()) if kind == "DNS"]
+
+
+def own_names(transport: asyncio.BaseTransport) -> frozenset[str]:
+    """The DNS names that the certificate is for that this side has shown there; none without TLS."""
+    made = transport.get_extra_info("ssl_object")
+    return made.context.names if made is not None and isinstance(made.context, ServerContext) else frozenset()
 
 
 def name_told(name: str) -> str:

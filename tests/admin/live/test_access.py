@@ -17,6 +17,7 @@ from aiohttp.test_utils import TestClient, TestServer
 
 from shim.admin.live.guard import token_file
 from shim.admin.live.guard.access import Access, TokenFor
+from shim.admin.live.guard.cross_site import Own
 from shim.admin.live.guard.token_file import CannotUse, TokenFile, token_in
 from shim.admin.live.port.application import application_of
 from shim.admin.live.port.routes import Route
@@ -134,7 +135,7 @@ async def test_what_answers_two_requests_asks_for_the_token_where_each_does(move
         Route("POST", "/other", answer, changes=True),
         Route("GET", "/open", answer, open=True),
     ]
-    application = application_of(table, "127.0.0.1", access, Sampler(Watching(moved)))
+    application = application_of(table, Own("127.0.0.1"), access, Sampler(Watching(moved)))
     looking = 401 if access.token_for is TokenFor.ALL else 200
     expected = [("/both", 401), ("/one", looking), ("/other", 401)]
     async with TestClient(TestServer(application)) as client:

@@ -5,13 +5,19 @@ from __future__ import annotations
 import pytest
 from multidict import CIMultiDict
 
-from shim.admin.live.guard.cross_site import turned_away
+from shim.admin.live.guard.cross_site import Own, turned_away
 
 HERE = {"Host": "127.0.0.1:9644"}
 
 
-def status(headers: dict[str, str], method: str = "GET", content_type: str = "application/json") -> int | None:
-    away = turned_away(method, CIMultiDict(headers), content_type, "Shim.example.org")
+OWN = Own("Shim.example.org")
+OVER_TLS = OWN._replace(over_tls=True, names=frozenset({"other.example.org"}))
+
+
+def status(
+    headers: dict[str, str], method: str = "GET", content_type: str = "application/json", own: Own = OWN
+) -> int | None:
+    away = turned_away(method, CIMultiDict(headers), content_type, own)
     return None if away is None else away.status
 
 
@@ -49,6 +55,21 @@ def test_the_shims_own_page(scheme: str) -> None:
     assert status({**HERE, "Sec-Fetch-Site": "same-origin"}) is None
 
 
+def test_over_tls_a_page_without_it_is_another_sites() -> None:
+    """Who sits between browser and shim can have one in its place."""
+    for scheme, expected in (("https", None), ("http", 403)):
+        own = {**HERE, "Origin": f"{scheme}://127.0.0.1:9644", "Sec-Fetch-Site": "same-origin"}
+        assert status(own, "POST", own=OVER_TLS) == expected
+        assert status({**HERE, "Origin": f"{scheme}://127.0.0.1:9644"}, "POST", own=OVER_TLS) == expected
+    assert status(HERE, "POST", own=OVER_TLS) is None  # no page at all
+
+
+@pytest.mark.parametrize("host", ["other.example.org", "OTHER.example.org:9644", "shim.example.org", "127.0.0.1"])
+def test_names_of_the_certificate_are_own_ones(host: str) -> None:
+    assert status({"Host": host}, own=OVER_TLS) is None
+    assert status({"Host": "an.other.example.org"}, own=OVER_TLS) == 421
+
+
 def test_a_site_that_calls_itself_by_the_shims_address() -> None:
     rebound = {"Host": "evil.example:9644", "Origin": "http://evil.example:9644", "Sec-Fetch-Site": "same-origin"}
     assert status(rebound, "POST") == 421
@@ -65,7 +86,7 @@ LINK = {**HERE, "Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate", "S
 
 def test_a_link_on_another_site_leads_to_the_page_and_to_nothing_else() -> None:
     def linked(headers: dict[str, str], method: str = "GET") -> int | None:
-        away = turned_away(method, CIMultiDict(headers), "", "127.0.0.1", linked=True)
+        away = turned_away(method, CIMultiDict(headers), "", OWN, linked=True)
         return None if away is None else away.status
 
     assert status(LINK) == 403

@@ -36,10 +36,10 @@ def other(tmp_path_factory: pytest.TempPathFactory) -> Authority:
 
 
 @contextmanager
-def tls_admin(authority: Authority, *, client_auth: str = "none", host: str = "127.0.0.1") -> Iterator[str]:
+def tls_admin(authority: Authority, *hosts: str, client_auth: str = "none") -> Iterator[str]:
     moved = Moved()
     moved.add("g")
-    keystore = authority.keystore("shim.pem", host)
+    keystore = authority.keystore("shim.pem", *hosts)
     settings = Settings(
         ssl_keystore_location=str(keystore),
         ssl_truststore_location=str(authority.truststore),
@@ -89,7 +89,7 @@ def test_a_certificate_that_is_not_believed(
     authority: Authority, other: Authority, host: str, of_other: bool, why: str
 ) -> None:
     believed = (other if of_other else authority).truststore
-    with tls_admin(authority, host=host) as address:
+    with tls_admin(authority, host) as address:
         told = offset_shim(*_LIST, address, "--admin-ca-file", str(believed))
     assert (told.status, told.stderr.count("\n")) == (2, 1)
     assert f"no TLS with the shim at {address}: its certificate is refused: " in told.stderr
@@ -149,6 +149,39 @@ def test_a_page_with_all_that_it_is_made_of(authority: Authority) -> None:
             body = response.read()
             connection.close()
             assert (response.status, len(body) > 1_000 or path == "/metrics") == (200, True), path
+
+
+@pytest.mark.parametrize(
+    ("host", "status"),
+    [
+        ("shim.example.org", 200),
+        ("SHIM.example.org", 200),
+        ("evil.example", 421),
+        ("a.wild.example.org", 421),
+        ("*.wild.example.org", 421),
+    ],
+)
+def test_a_person_may_ask_by_a_name_that_the_certificate_is_for(authority: Authority, host: str, status: int) -> None:
+    context = ssl.create_default_context(cafile=str(authority.truststore))
+    names = ("127.0.0.1", "Shim.Example.org", "*.wild.example.org")
+    with tls_admin(authority, *names) as address:
+        at, _, port = address.partition(":")
+        connection = http.client.HTTPSConnection(at, int(port), context=context, timeout=20)
+        connection.request("GET", "/v1/groups", headers={"Host": f"{host}:{port}"})
+        assert connection.getresponse().status == status
+        connection.close()
+
+
+def test_a_page_that_came_in_clear_changes_nothing(authority: Authority) -> None:
+    context = ssl.create_default_context(cafile=str(authority.truststore))
+    with tls_admin(authority) as address:
+        at, _, port = address.partition(":")
+        for scheme, status in (("http", 403), ("https", 200)):
+            connection = http.client.HTTPSConnection(at, int(port), context=context, timeout=20)
+            headers = {"Origin": f"{scheme}://{address}", "Content-Type": "application/json"}
+            connection.request("POST", "/v1/migrate/start", '{"groups": ["g"]}', headers)
+            assert connection.getresponse().status == status
+            connection.close()
 
 
 def test_who_connects_and_says_nothing_keeps_nobody_out(authority: Authority) -> None:

@@ -12,7 +12,7 @@ from shim.admin.live.asked.groups import NotCertain
 from shim.admin.live.asked.migration import NotKnown, Refused
 from shim.admin.live.asked.shim import NotReady
 from shim.admin.live.guard.access import Access, TokenFor
-from shim.admin.live.guard.cross_site import turned_away
+from shim.admin.live.guard.cross_site import Own, turned_away
 from shim.admin.live.over_http.answering import error_response
 from shim.admin.live.over_http.receiving import body_of
 from shim.admin.live.port.routes import Handler, Route
@@ -20,7 +20,7 @@ from shim.admin.live.requests.fields import BadRequest
 from shim.admin.live.sampled.sampling import Sampler
 from shim.admin.live.shown.documents import one_line
 from shim.relocation.words import CannotMove
-from shim.tls import name_told, shown_names
+from shim.tls import name_told, own_names, shown_names
 
 log = logging.getLogger(__name__)
 
@@ -42,8 +42,9 @@ async def _nowhere(_: web.Request) -> web.StreamResponse:
 _NOWHERE: Final = Route("GET", "", _nowhere)
 
 
-def application_of(table: Sequence[Route], own_host: str, access: Access, sampler: Sampler) -> web.Application:
-    """``table``: all paths there are; ``own_host``: the one of ``--admin``; ``sampler``: told of each change."""
+def application_of(table: Sequence[Route], own: Own, access: Access, sampler: Sampler) -> web.Application:
+    """``table``: all paths there are; ``own``: but for names, which are those of a connection's certificate;
+    ``sampler``: told of each change."""
     # What a request may do is a matter of its method and path: whatever answers it may answer others, too.
     in_table: dict[web.AbstractRoute, Route] = {}
 
@@ -51,7 +52,8 @@ def application_of(table: Sequence[Route], own_host: str, access: Access, sample
         # What there is no path for is asked for with the token as well: nobody learns which there are.
         route = in_table.get(request.match_info.route, _NOWHERE)
         changes = route.changes or (route is _NOWHERE and request.method != "GET")
-        away = turned_away(request.method, request.headers, request.content_type, own_host, linked=route.open)
+        here = own if request.transport is None else own._replace(names=own_names(request.transport))
+        away = turned_away(request.method, request.headers, request.content_type, here, linked=route.open)
         if away is None and not route.open:
             away = await access.refused(request.headers.get("Authorization", ""), changes=changes)
         if away is not None:

@@ -13,6 +13,7 @@ from aiohttp import web
 
 from shim.admin.live.asked.shim import Shim
 from shim.admin.live.guard.access import Access
+from shim.admin.live.guard.cross_site import Own
 from shim.admin.live.paths.burrow import BurrowPaths
 from shim.admin.live.paths.console import ConsolePaths
 from shim.admin.live.paths.groups import GroupPaths
@@ -63,7 +64,7 @@ async def serve_admin(
         BurrowPaths(shim, sampler),
         VitalSigns(shim),
     )
-    application = application_of(table, address.host, access, sampler)
+    application = application_of(table, Own(address.host, over_tls=tls is not None), access, sampler)
     runner = web.AppRunner(application, shutdown_timeout=_STOP_SECONDS)
     await runner.setup()
     try:
