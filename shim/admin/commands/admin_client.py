@@ -6,6 +6,7 @@ import http.client
 import json
 import ssl
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from typing import Any, Final, NamedTuple
 from urllib.parse import urlencode
 
@@ -129,7 +130,9 @@ class RunningShim:
             headers = {"Host": str(HostPort(host, port)), "Content-Type": JSON, "Connection": "close"}
             headers |= self._authorization
             connected = True
-            connection.request(method, path, body, headers)
+            # Where it closes meanwhile, what it has sent says why: in TLS 1.3 that it wants a certificate, or another one.
+            with suppress(ssl.SSLEOFError):
+                connection.request(method, path, body, headers)
             response = connection.getresponse()
         except OSError as error:
             connection.close()

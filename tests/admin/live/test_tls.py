@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import logging
+import select
 import socket
 import ssl
 from collections.abc import Iterator
@@ -119,6 +120,25 @@ def test_who_shows_a_certificate_is_let_in_and_named(
         )
     assert "/v1/migrate/start from 127.0.0.1 (alice), without a token: " in caplog.text
     assert "a connection to the admin interface from 127.0.0.1 was closed: " in caplog.text
+
+
+def test_that_a_certificate_is_wanted_is_heard_when_it_has_closed(
+    authority: Authority, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With TLS 1.3 that is after the handshake, so it may be while the request is sent, of which a body is a part."""
+    send = http.client.HTTPConnection.send
+
+    def send_late(connection: http.client.HTTPConnection, data: bytes) -> None:
+        closed = select.poll()
+        closed.register(connection.sock, select.POLLRDHUP)
+        assert closed.poll(1_000 * TIME_LIMIT_SECONDS)
+        send(connection, data)
+
+    with tls_admin(authority, client_auth="required") as address:
+        monkeypatch.setattr(http.client.HTTPConnection, "send", send_late)
+        for command in (("groups", "list"), ("migrate", "status"), ("migrate", "start", "g")):
+            told = offset_shim(*command, "--admin", address, "--admin-ca-file", str(authority.truststore))
+            assert told == (2, "", f"Error: no TLS with the shim at {address}: it wants a certificate\n")
 
 
 def test_files_that_are_none(authority: Authority, tmp_path: Path) -> None:
