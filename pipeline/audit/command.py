@@ -30,6 +30,16 @@ class CouldNot(click.ClickException):
     envvar="OFFSET_SHIM_ADMIN_TOKEN_FILE", show_envvar=True,
     help="File with the token of --admin, where it wants one: what `admin.token.file` of serve names.",
 )  # fmt: skip
+@click.option(
+    "--admin-ca-file", "ca_file", metavar="FILE", type=click.Path(path_type=Path, dir_okay=False),
+    envvar="OFFSET_SHIM_ADMIN_CA_FILE", show_envvar=True,
+    help="Ask over TLS: PEM with the CAs that the shim's certificate may be from.",
+)  # fmt: skip
+@click.option(
+    "--admin-certificate-file", "certificate_file", metavar="FILE", type=click.Path(path_type=Path, dir_okay=False),
+    envvar="OFFSET_SHIM_ADMIN_CERTIFICATE_FILE", show_envvar=True,
+    help="PEM with a key and its certificate chain, to be shown to a shim that wants one.",
+)  # fmt: skip
 @click.option("--groups", default="*", metavar="PATTERN", help="Only these: *, ? and [...], as in a shell.")
 @click.option("--no-mirror", is_flag=True, help="The shim runs with offsets.mirror.upstream=false.")
 @click.option(
@@ -86,6 +96,8 @@ def _asked(
     zookeeper: str | None,
     admin: str | None,
     token_file: Path | None,
+    ca_file: Path | None,
+    certificate_file: Path | None,
     groups: str,
     no_mirror: bool,
     second_look: float,
@@ -100,7 +112,7 @@ def _asked(
     addresses = Addresses(
         servers("--shim", shim), servers("--upstream", upstream), zookeeper and connect_string("--zookeeper", zookeeper)
     )
-    at_admin = None if admin is None else admin_port(admin, token_file)
+    at_admin = None if admin is None else admin_port(admin, token_file, ca_file, certificate_file)
     formats = FORMATS if format_ == "all" else (format_,)
     return Asked(addresses, at_admin, groups, not no_mirror, second_look, to, formats)
 
