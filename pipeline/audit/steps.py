@@ -39,7 +39,7 @@ def steps_of_groups(admin: AdminPort) -> dict[str, str]:
         headers = {"Content-Type": "application/json", "Host": str(Address(host, port))}
         if admin.token:
             headers["Authorization"] = f"Bearer {admin.token}"
-        # Where it closes meanwhile, what it has sent says why: in TLS 1.3 that it wants a certificate, or another one.
+        # Where it closes meanwhile, what it has sent says why: in TLS 1.3 that it wants a certificate, or another.
         with suppress(ssl.SSLEOFError, ConnectionError):
             connection.request("POST", "/v1/migrate/status", b'{"all":true}', headers)
         with connection.getresponse() as answer:

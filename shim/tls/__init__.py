@@ -10,10 +10,12 @@ from shim.tls.contexts import (
     context_for_shims,
 )
 from shim.tls.names import name_told, own_names, shown_names
+from shim.tls.pace import HandshakePace
 from shim.tls.words import NotTls, refuses_certificate, tls_reason
 
 __all__ = [
     "CannotUse",
+    "HandshakePace",
     "NotTls",
     "Receiver",
     "TlsContext",

@@ -8,10 +8,12 @@ import socket
 import ssl
 import struct
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Protocol, TypeVar, cast
 
 from shim.config import HostPort
 from shim.tls.contexts import TlsContext
+from shim.tls.pace import HandshakePace
 from shim.tls.stream import TlsStream
 from shim.tls.words import NotTls, tls_reason
 
@@ -175,15 +177,28 @@ class _TlsConnection(asyncio.Protocol, asyncio.Transport):
 class _Server(_TlsConnection):
     """A client's connection. ``app`` has it from the first moment, so that it counts while its handshake lasts."""
 
-    def __init__(self, stream: TlsStream, app: Receiver, refused: Refused) -> None:
+    def __init__(self, stream: TlsStream, app: Receiver, refused: Refused, pace: HandshakePace | None) -> None:
         super().__init__(stream, app)
         self._refused = refused
+        self._pace = pace
         self._patience: asyncio.TimerHandle | None = None
 
     def _made(self) -> None:
         self._patience = asyncio.get_running_loop().call_later(HANDSHAKE_SECONDS, self._too_late)
         self._told = True
         self._app.connection_made(self)
+
+    def data_received(self, data: bytes) -> None:
+        if self._pace is None or self._stream.secured or self._closing:
+            super().data_received(data)
+            return
+        self.pause_reading()  # one step at a time
+        self._pace.take(partial(self._step, data))
+
+    def _step(self, data: bytes) -> None:
+        if not self._closing:
+            self.resume_reading()
+            super().data_received(data)
 
     def _secured(self) -> None:
         self._calm()
@@ -261,13 +276,16 @@ class _Plain(asyncio.Protocol):
         self._app.connection_made(transport)
 
 
-def tls_server(context: TlsContext, app: Receiver, refused: Refused) -> asyncio.Protocol:
+def tls_server(
+    context: TlsContext, app: Receiver, refused: Refused, pace: HandshakePace | None = None
+) -> asyncio.Protocol:
     """For a connection that has come: the protocol that gives ``app`` what is in it.
 
     ``app`` is told of the connection at once, and of its end in any case. ``refused`` is told, beside, why one could
-    not be understood. Who comes and goes without a word (a look whether the port is open) has no line.
+    not be understood. Who comes and goes without a word (a look whether the port is open) has no line. ``pace``: of
+    the handshakes of more than one connection, where they are not to have all the time that they want.
     """
-    return _Server(TlsStream(context.current, server_side=True), app, refused)
+    return _Server(TlsStream(context.current, server_side=True), app, refused, pace)
 
 
 async def dial(factory: Callable[[], ProtocolT], address: HostPort, context: TlsContext | None) -> ProtocolT:

@@ -130,7 +130,7 @@ class RunningShim:
             headers = {"Host": str(HostPort(host, port)), "Content-Type": JSON, "Connection": "close"}
             headers |= self._authorization
             connected = True
-            # Where it closes meanwhile, what it has sent says why: in TLS 1.3 that it wants a certificate, or another one.
+            # Where it closes meanwhile, what it has sent says why: in TLS 1.3 that it wants a certificate, or another.
             with suppress(ssl.SSLEOFError):
                 connection.request(method, path, body, headers)
             response = connection.getresponse()

@@ -14,7 +14,7 @@ from shim.admin.live.over_http.answering import error_response
 from shim.admin.live.over_http.receiving import REQUEST_SECONDS
 from shim.admin.live.shown.documents import one_line
 from shim.config import HostPort
-from shim.tls import Receiver, TlsContext, tls_server
+from shim.tls import HandshakePace, Receiver, TlsContext, tls_server
 
 log = logging.getLogger(__name__)
 
@@ -86,6 +86,7 @@ class Connections:
     def __init__(self, server: Server, tls: TlsContext | None = None) -> None:
         self._server = server
         self._tls = tls
+        self._pace = HandshakePace()
         self._open: dict[_Connection, None] = {}  # the oldest first
         self._given_up: set[_Connection] = set()
 
@@ -94,7 +95,9 @@ class Connections:
             return _OneTooMany()
         connection = _Connection(self._server, self._ended)
         self._open[connection] = None
-        return connection if self._tls is None else tls_server(self._tls, cast(Receiver, connection), _refused)
+        if self._tls is None:
+            return connection
+        return tls_server(self._tls, cast(Receiver, connection), _refused, self._pace)
 
     def _count(self) -> int:
         """The server knows those whose client has gone and whose work has not ended, but none that has just come in,
