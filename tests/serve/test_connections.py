@@ -156,7 +156,7 @@ def fetch_frame(topic: str, correlation_id: int, wait_ms: int) -> bytes:
     return struct.pack(">i", len(body)) + body
 
 
-def test_sigterm_drains(broker: Broker, make_topic: TopicFactory, tmp_path: Path, group: str) -> None:
+def test_sigterm_drains(broker: Broker, topic_t: str, make_topic: TopicFactory, tmp_path: Path, group: str) -> None:
     """A parked join, a fetch that the broker holds, and commits: all answered, then exit 0."""
     topic = make_topic()
     with Shim(
