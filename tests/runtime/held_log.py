@@ -14,7 +14,8 @@ from protocol.own.state_log import STATE_TOPIC
 from shim.log import OFFSETS_TOPIC, LogSettings, OffsetsLog, PartitionWrite
 from tests.log.faulty_files import FaultyFiles
 
-WAIT_SECONDS = 10.0
+WAIT_SECONDS = 60.0
+"""When a test gives up what never comes: no machine is so busy, nor its disk."""
 
 
 class HeldLog(OffsetsLog):

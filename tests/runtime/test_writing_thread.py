@@ -85,16 +85,21 @@ async def test_who_waits_for_a_call_is_told_in_their_order_and_once(thread: Writ
 
 
 async def test_what_is_over_is_told_though_more_is_being_done(thread: WritingThread) -> None:
-    go_on = threading.Event()
+    begun, go_on = threading.Event(), threading.Event()
     told: list[str] = []
+
+    def more() -> bool:
+        begun.set()
+        return go_on.wait(WAIT_SECONDS)
+
     thread.begin(lambda *_: told.append("over"), lambda: None)
-    waiting = asyncio.create_task(thread.call(go_on.wait, WAIT_SECONDS))
-    await asyncio.sleep(0)
+    thread.begin(lambda result, _: told.append(f"more: {result}"), more)
+    assert begun.wait(WAIT_SECONDS)  # without a turn of the loop, in which the first would be told of
     thread.tell_within(WAIT_SECONDS)
     assert told == ["over"]
     go_on.set()
-    assert await waiting
-    assert told == ["over"]
+    assert await thread.call(lambda: 7) == 7
+    assert told == ["over", "more: True"]
 
 
 async def test_who_fails_when_it_is_told_is_in_nobody_elses_way(thread: WritingThread) -> None:
