@@ -9,7 +9,7 @@ import uuid
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, NoReturn
 
 from protocol.messages import describe_groups
 from tests.cluster.asking import committed_offsets
@@ -25,6 +25,7 @@ _POLL_S = 0.2
 _GOES = ("leave", "kill", "freeze")
 _SETTLES_WITHIN_S = 90.0
 _COMMITTED_WITHIN_S = 60.0
+_FAILS_WITHIN_S = 120.0
 
 
 class Plan(NamedTuple):
@@ -93,6 +94,22 @@ def at(port: int, plan: Plan, folder: Path, make_topic: TopicFactory) -> Side:
         sum(map(len, produced.values())),
         len({(name, e.generation) for name, events in histories.items() for e in events if e.what == "assigned"}),
     )
+
+
+def until_one_fails(port: int, plan: Plan, folder: Path, make_topic: TopicFactory) -> NoReturn:
+    """Members that are left to themselves, until one of them ends. Raises MembersFailed, which says how."""
+    folder.mkdir()
+    names = {group.name: make_topic(group.partitions, name=f"{group.name}-{_id()}") for group in plan.groups}
+    bootstrap = f"127.0.0.1:{port}"
+    for group in plan.groups:
+        _begin(bootstrap, names[group.name], group.partitions)
+    with Running(folder, bootstrap, plan.groups, names, plan.session) as running:
+        running.start_producing(plan.rate)
+        for group in plan.groups:
+            for member in group.members:
+                running.start(member)
+        running.wait("the end of a member", lambda: False, _FAILS_WITHIN_S)
+    raise AssertionError("it has waited for what never holds")
 
 
 def _samples(group: Group, history: Sequence[Event]) -> Iterator[tuple[str, float]]:
