@@ -98,17 +98,16 @@ def _standbys(led: Counter[int], places: Mapping[int, int], members: Mapping[str
     loads, followed = Counter[int](), Counter[int]()
     for node_id, weight in led.items():
         loads[places[node_id]] += weight
-    scale = 1 + led.total()  # above whatever one may follow
     found: dict[int, int] = {}
     for owner in range(len(instance_ids)):
         # Whoever comes behind it first, so that of shims that are equal each follows another one.
         others = sorted((shim for shim in willing if shim != owner), key=lambda shim: (shim < owner, shim))
-        weights = {node_id: weight * scale for node_id, weight in led.items() if places[node_id] == owner}
+        weights = {node_id: weight for node_id, weight in led.items() if places[node_id] == owner}
         if not others or not weights:
             continue
         homes = {node_id: others.index(last[node_id]) for node_id in weights if last.get(node_id) in others}
-        before = [loads[shim] * scale + followed[shim] for shim in others]
-        for node_id, place in _shared_out(weights, homes, before).items():
+        before = [loads[shim] for shim in others]
+        for node_id, place in _shared_out(weights, homes, before, [followed[shim] for shim in others]).items():
             found[node_id] = others[place]
             followed[others[place]] += led[node_id]
     return found
@@ -126,17 +125,21 @@ class _Move(NamedTuple):
     to: int
 
 
-def _shared_out(weights: Mapping[int, int], homes: Mapping[int, int], before: Sequence[int]) -> dict[int, int]:
+def _shared_out(
+    weights: Mapping[int, int], homes: Mapping[int, int], before: Sequence[int], among_equals: Sequence[int] = ()
+) -> dict[int, int]:
     """Node id -> shim. `homes`: the shims that had them. `before`: the load of each shim without these nodes.
+    `among_equals`: of each shim; of those that have the least load, the one that has the least of this comes first. It
+    does not matter to whether a node moves: that is to be as it will be without it.
 
     It comes to an end: each move makes the sum of the squares of the loads smaller.
     """
     loads = [*before]
     places: dict[int, int] = {}
     for node_id in sorted(weights, key=lambda each: (each not in homes, -weights[each], each)):
-        places[node_id] = homes[node_id] if node_id in homes else _least(loads)
+        places[node_id] = homes[node_id] if node_id in homes else _least(loads, among_equals)
         loads[places[node_id]] += weights[node_id]
-    while move := min(_moves(weights, homes, loads, places), default=None):
+    while move := min(_moves(weights, homes, loads, places, among_equals), default=None):
         loads[places[move.node_id]] -= move.weight
         loads[move.to] += move.weight
         places[move.node_id] = move.to
@@ -144,10 +147,14 @@ def _shared_out(weights: Mapping[int, int], homes: Mapping[int, int], before: Se
 
 
 def _moves(
-    weights: Mapping[int, int], homes: Mapping[int, int], loads: list[int], places: Mapping[int, int]
+    weights: Mapping[int, int],
+    homes: Mapping[int, int],
+    loads: list[int],
+    places: Mapping[int, int],
+    among_equals: Sequence[int],
 ) -> Iterator[_Move]:
     """Those that are worth it. Where one to any other shim is, one to the least loaded is, too."""
-    least = _least(loads)
+    least = _least(loads, among_equals)
     for node_id, place in places.items():
         weight, gap = weights[node_id], loads[place] - loads[least]
         is_at_home = homes.get(node_id) == place
@@ -155,8 +162,10 @@ def _moves(
             yield _Move(is_at_home, weight * (weight - gap), weight, node_id, least)
 
 
-def _least(loads: list[int]) -> int:
-    return loads.index(min(loads))
+def _least(loads: list[int], among_equals: Sequence[int]) -> int:
+    if not among_equals:
+        return loads.index(min(loads))
+    return min(range(len(loads)), key=lambda shim: (loads[shim], among_equals[shim]))
 
 
 class Shares:

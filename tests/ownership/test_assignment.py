@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from itertools import product
+from itertools import permutations, product
 from random import Random
 
 import pytest
@@ -380,3 +380,21 @@ def test_what_a_shim_follows() -> None:
     assert Shares(assignment, 1, "k").followed == set()
     own = assignment._replace(standbys=(0, -1, -1))
     assert Shares(own, 1, "i").followed == set(), "nobody follows what is his own"
+
+
+@pytest.mark.parametrize("names", list(permutations(("shim-0", "shim-1", "shim-2"))))
+def test_who_follows_is_next_where_a_move_is_just_worth_it(names: tuple[str, str, str]) -> None:
+    """How much shims follow decides between those that are equal, and not whether a node moves."""
+    weights = {1: 2, 2: 1, 3: 2}
+    back, going, third = names
+    members = {
+        back: ShimMember("back", (), follows=()),
+        going: ShimMember("going", (), 1, (1,), (2, 3)),
+        third: ShimMember("third", (), 1, (2, 3), (1,)),
+    }
+    before = shared(members, weights)
+    left = following(members, before)
+    del left[going]
+    had = places(before)
+    after = {node_id: standbys(before)[node_id] if at == going else at for node_id, at in had.items()}
+    assert places(shared(left, weights)) == after
