@@ -23,6 +23,9 @@ _TAKEN_OVER: Final = re.compile(
     r"offsets-(\d+): taken over, ([\d,]+) records? read (?:behind ([\d,]+)|from the beginning)"
 )
 _SAMPLE: Final = re.compile(r"^(offset_shim_\w+)\{\w+=\"(\w+)\"\} (\d+)", re.MULTILINE)
+_FOLLOWED_COMMITS: Final = 50
+"""Of each group, and so of each partition, since standbys were seen to be at the end. However busy the machine is, one
+that goes on following has most of it before the last ones are acknowledged."""
 _SESSION_S: Final = 8.0
 """Longer than a shim may be silent."""
 
@@ -70,10 +73,11 @@ async def test_a_standby_takes_over_with_the_tail_alone(
             await started(shim)
         its.begin()
         try:
-            await its.commits(50)
+            await its.commits(10)
             await all_are_followed(admins.values())
             assert not any(followed for shim in shims for _, _, followed in taken_over(shim.log())), "by the first ones"
             for is_killed in (True, False):
+                await its.commits(_FOLLOWED_COMMITS)
                 gone = max(shims, key=lambda shim: counts(admins[shim.port])["partitions", "loaded"])
                 others = [shim for shim in shims if shim is not gone]
                 before = {shim.port: len(shim.log()) for shim in others}
@@ -88,7 +92,9 @@ async def test_a_standby_takes_over_with_the_tail_alone(
                 told = [each for shim in others for each in taken_over(shim.log()[before[shim.port] :])]
                 first = {number: (read, followed) for number, read, followed in reversed(told)}
                 assert len(first) >= had > 0, told
-                assert all(read < 10 < followed for read, followed in first.values()), told
+                # Who had followed no further than to where all were seen to would have had to read that much.
+                most = _FOLLOWED_COMMITS * len(PARTITIONS_OF_A_COMMIT)
+                assert all(read < most and followed > 10 for read, followed in first.values()), told
                 if is_killed:
                     await started(gone)
                 await its.commits()
