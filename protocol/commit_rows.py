@@ -72,7 +72,7 @@ class CommitRows(Sequence[OffsetCommitRequestPartition]):
         self.raw = raw
         self.stride = stride
         self.answer: bytes | None = None
-        self._columns: Sequence[bytes] | None = None
+        self._columns: list[bytes] | None = None
         self.metadata = metadata
         self.size = count
         """How many there are; costs less than `len`."""
@@ -89,7 +89,7 @@ class CommitRows(Sequence[OffsetCommitRequestPartition]):
             self.lowest, self.highest = min(partitions), max(partitions)
 
     @property
-    def columns(self) -> Sequence[bytes]:
+    def columns(self) -> list[bytes]:
         """For each of the ROW_SIZE places of a row the byte there, of all rows. Made once: what is made of them is the
         records, the history and the state."""
         columns = self._columns

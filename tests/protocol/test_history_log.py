@@ -119,15 +119,36 @@ def test_the_bytes_of_many_offsets() -> None:
     )
 
 
-def test_the_bytes_of_many_offsets_more() -> None:
+OFTEN = sum(1 << place for place in (3, 8, 9, 10, 11))
+"""What varies in most commits: the lowest byte of the partition, and the four lower ones of the offset."""
+
+
+RISING, SAME = bytes(range(30)), bytes(30)
+
+
+@pytest.mark.parametrize(
+    ("row", "varying", "columns"),
+    [
+        (
+            lambda at: (at, 0x0100 * at, -1),
+            OFTEN,
+            (bytes(range(30)), bytes(30), bytes(30), bytes(range(30)), bytes(30)),
+        ),
+        (lambda at: (at, at << 32, -1), 1 << 3 | 1 << 7, (bytes(range(30)), bytes(range(30)))),
+        (lambda at: (0x0100 * at, 0, -1), 1 << 2 | 1 << 3, (bytes(range(30)), bytes(30))),
+        (lambda at: (at, 0, at), 1 << 3 | 1 << 15, (bytes(range(30)), bytes(range(30)))),
+    ],
+    ids=["as in most commits", "large offsets", "many partitions", "leader epochs"],
+)
+def test_the_bytes_of_many_offsets_more(row: Any, varying: int, columns: tuple[bytes, ...]) -> None:
     who = Who(4, "member", None, "client", "/127.0.0.1", "User:a")
-    key, value = rows_record([(at, 0x0100 * at, -1) for at in range(30)], who)
+    key, value = rows_record([row(at) for at in range(30)], who)
     assert key == b"\0\2" + b"\x06group" + b"\x06topic" + START.to_bytes(8, "big") + b"\0"
     assert value == b"".join(
         (
             b"\0\0" + (4).to_bytes(4, "big") + b"\x07member" + b"\0" + b"\x07client" + b"\x0b/127.0.0.1",
-            (1 << 3 | 1 << 10).to_bytes(2, "big") + b"\x4d",
-            struct.pack(">iqi", 0, 0, -1) + bytes(range(30)) * 2,
+            varying.to_bytes(2, "big") + varint(17 + 30 * len(columns)),
+            struct.pack(">iqi", *row(0)) + b"".join(columns),
             b"\x01\x00\x07\x07User:a",
         )
     )
