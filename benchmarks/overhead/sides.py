@@ -26,6 +26,9 @@ from tests.hands_on_disk import hands_on_disk, passed_through
 OFF, HISTORY, ON = "all off", "history", "all on"
 _ASKED: Final = "asked"
 _READY_S: Final = 60.0
+_NO_CLEANER: Final = ("log.cleaner.enable=false",)
+"""It comes to each of them now and then, for seconds, as often to one as to another; and whoever it came to while he
+was measured would seem to be slow."""
 
 
 class Measured(NamedTuple):
@@ -100,6 +103,7 @@ def all_sides(folder: Path, connections: int) -> Iterator[list[Side]]:
             (ON, (f"admin.listen={address}", pushed, "metrics.statsd.interval.ms=1000"), address),
         ):
             where = folder / name.replace(" ", "-")
+            settings = (*_NO_CLEANER, *settings)
             shim = running.enter_context(ShimProcess(where, broker.bootstrap_servers, broker.node_id, settings))
             if looked is not None:
                 until_ready(looked, _READY_S)

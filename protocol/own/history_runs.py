@@ -38,10 +38,10 @@ _NO_TAGS: Final = b"\x00"
 _NO_HEADERS: Final = b"\x00"
 _PLAIN_REST: Final = b"\x01" + _NO_TAGS  # of a row: no metadata
 # Places in a row.
-_LARGE_OFFSET: Final = slice(OFFSET_AT, OFFSET_AT + 4)
-_SMALL_OFFSET: Final = slice(OFFSET_AT + 4, OFFSET_AT + 8)
+_LARGE_OFFSET: Final = slice(OFFSET_AT, OFFSET_AT + 5)
+_SMALL_OFFSET: Final = slice(OFFSET_AT + 5, OFFSET_AT + 8)
 _EPOCH: Final = slice(OFFSET_AT + 8, ROW_SIZE)
-_SMALL: Final = ALWAYS_A_COLUMN | 0b1111 << OFFSET_AT + 4
+_SMALL: Final = ALWAYS_A_COLUMN | 0b111 << OFFSET_AT + 5
 _SIZE_OF_NO_ROWS: Final = {ROWS_HISTORY: 1, COLUMNS_HISTORY: _UINT16.size + 1}
 """Bytes in a value of that type: the length, and of columns which of them vary."""
 _KEPT: Final = 1024
@@ -53,13 +53,13 @@ def history_run(group: str, topic: str, rows: CommitRows, time: int, who: Who) -
 
     Raises EncodeError. The names are to be short, as those of plain commits are: they are kept.
     """
-    kind, raw = (ROWS_HISTORY, _wire_rows(rows)) if rows.size < _MANY else (COLUMNS_HISTORY, _wire_columns(rows))
+    kind, raw = (ROWS_HISTORY, _in_rows(rows)) if rows.size < _MANY else (COLUMNS_HISTORY, _in_columns(rows))
     names, before_rows, after_rows = _around_time_and_rows(kind, group, topic, who)
     value = b"".join((before_rows, raw, after_rows))
     return b"".join((names, _TIME.pack(time), _NO_TAGS, zigzag(len(value)), value, _NO_HEADERS))
 
 
-def _wire_rows(rows: CommitRows) -> bytes:
+def _in_rows(rows: CommitRows) -> bytes:
     """How many there are, and a :class:`HistoryRow` for each."""
     raw, stride = rows.raw, rows.stride
     if stride == ROW_SIZE or raw[ROW_SIZE] > _PLAIN_REST[0]:
@@ -68,19 +68,19 @@ def _wire_rows(rows: CommitRows) -> bytes:
     return varint(rows.size + 1) + raw
 
 
-def _wire_columns(rows: CommitRows) -> bytes:
+def _in_columns(rows: CommitRows) -> bytes:
     """What of a :class:`ColumnsHistoryValue` is other in each record."""
     columns, count = rows.columns, rows.size
     if _are_small(rows):
-        varying, parts = _SMALL, [columns[OFFSET_AT - 1], *columns[_SMALL_OFFSET]]
+        varying, its = _SMALL, [columns[OFFSET_AT - 1], *columns[_SMALL_OFFSET]]
     else:
-        varying, parts = ALWAYS_A_COLUMN, []
+        varying, its = ALWAYS_A_COLUMN, []
         for place, column in enumerate(columns):
             bit = 1 << place
             if bit == ALWAYS_A_COLUMN or column != column[:1] * count:
                 varying |= bit
-                parts.append(column)
-    return b"".join((_before_columns(varying, ROW_SIZE + len(parts) * count), rows.raw[:ROW_SIZE], *parts))
+                its.append(column)
+    return b"".join((_before_columns(varying, ROW_SIZE + len(its) * count), rows.raw[:ROW_SIZE], *its))
 
 
 @lru_cache(_KEPT)
@@ -89,17 +89,17 @@ def _before_columns(varying: int, size: int) -> bytes:
 
 
 def _are_small(rows: CommitRows) -> bool:
-    """Whether nothing varies but the lowest byte of the partitions and the four lower ones of the offsets: seen for all
-    others at once, which is cheaper than one by one."""
+    """Whether nothing varies but the lowest byte of the partitions and the three lower ones of the offsets: seen for
+    all others at once, which is cheaper than one by one."""
     if rows.lowest >> 8 != rows.highest >> 8:
         return False
-    others = b"".join(rows.columns[_LARGE_OFFSET] + rows.columns[_EPOCH])
+    others = rows.columns[_LARGE_OFFSET] + rows.columns[_EPOCH]
     return others == _repeated(rows.raw[_LARGE_OFFSET] + rows.raw[_EPOCH], rows.size)
 
 
 @lru_cache(128)
-def _repeated(each: bytes, times: int) -> bytes:
-    return b"".join([bytes((byte,)) * times for byte in each])
+def _repeated(each: bytes, times: int) -> list[bytes]:
+    return [bytes((byte,)) * times for byte in each]
 
 
 @lru_cache(_KEPT)

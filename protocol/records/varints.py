@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Final
 
 
+@lru_cache(4096)  # lengths come again and again
 def _zigzag(n: int) -> bytes:
     n = (n << 1) ^ (n >> 63)
     out = bytearray()
