@@ -181,6 +181,7 @@ class _Server(_TlsConnection):
         super().__init__(stream, app)
         self._refused = refused
         self._pace = pace
+        self._turn: Callable[[], None] | None = None  # waits at the pace
         self._patience: asyncio.TimerHandle | None = None
 
     def _made(self) -> None:
@@ -193,9 +194,11 @@ class _Server(_TlsConnection):
             super().data_received(data)
             return
         self.pause_reading()  # one step at a time
-        self._pace.take(partial(self._step, data))
+        self._turn = partial(self._step, data)
+        self._pace.take(self._turn)
 
     def _step(self, data: bytes) -> None:
+        self._turn = None
         if not self._closing:
             self.resume_reading()
             super().data_received(data)
@@ -222,6 +225,9 @@ class _Server(_TlsConnection):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._calm()
+        if self._pace is not None and self._turn is not None:
+            self._pace.leave(self._turn)
+            self._turn = None
         if self._stream.begun and not self._stream.secured and not self._closing:
             # Some refuse a certificate and do not say so.
             self._name("gone in the TLS handshake")

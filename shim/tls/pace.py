@@ -32,10 +32,17 @@ class HandshakePace:
         if self._next is None:
             self._plan()
 
+    def leave(self, step: Callable[[], None]) -> None:
+        """It is not called, and what it holds is free: one that waits for its turn."""
+        self._waiting.remove(step)
+
     def _plan(self) -> None:
         self._next = self._loop.call_at(self._paid_at - _AT_ONCE_SECONDS / _SHARE, self._step)
 
     def _step(self) -> None:
+        if not self._waiting:  # who was next has left
+            self._next = None
+            return
         step, began = self._waiting.popleft(), thread_time()
         try:
             step()

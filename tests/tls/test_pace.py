@@ -67,6 +67,25 @@ def test_few_wait_for_nothing(clock: Clock) -> None:
         clock.now += 1.0
 
 
+def test_who_leaves_is_not_called_and_keeps_nobody_waiting(clock: Clock) -> None:
+    handshakes, turns = HandshakePace(), list[str]()
+
+    def first() -> None:
+        turns.append("first")
+
+    handshakes.take(first)
+    handshakes.take(lambda: turns.append("second"))
+    handshakes.leave(first)
+    clock.run()
+    handshakes.take(first)
+    handshakes.leave(first)
+    clock.run()  # to nobody
+    assert not clock.due
+    handshakes.take(lambda: turns.append("third"))
+    clock.run()
+    assert turns == ["second", "third"]
+
+
 def test_one_that_fails_keeps_nobody_from_his_turn(clock: Clock) -> None:
     handshakes, turns = HandshakePace(), list[str]()
 
