@@ -13,8 +13,8 @@ _DNS_NAME: Final = 0x82
 
 
 def dns_names(certificate: bytes) -> frozenset[str]:
-    """Of a certificate in DER: in lower case, without those that stand for many (``*``). Raises ValueError for what is
-    none."""
+    """Of a certificate in DER: in lower case, without those that stand for many (``*``), or for nothing. Raises
+    ValueError for what is none."""
     found: set[str] = set()
     ((_, whole),) = _parts(certificate)
     (_, signed), *_ = _parts(whole)
@@ -27,7 +27,7 @@ def dns_names(certificate: bytes) -> frozenset[str]:
             if identifier == _SUBJECT_ALT_NAME:
                 ((_, names),) = (each for kind, octets in rest if kind == _OCTETS for each in _parts(octets))
                 found.update(name.decode("ascii").lower() for kind, name in _parts(names) if kind == _DNS_NAME)
-    return frozenset(name for name in found if "*" not in name)
+    return frozenset(name for name in found if name and "*" not in name)
 
 
 def _parts(data: bytes) -> Iterator[tuple[int, bytes]]:

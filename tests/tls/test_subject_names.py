@@ -33,6 +33,14 @@ def test_the_dns_names_alone(identities: tuple[str, ...], expected: set[str]) ->
     assert dns_names(der(*identities)) == expected
 
 
+def test_a_name_of_nothing_is_none() -> None:
+    """It would be the one of a request without a host."""
+    name, none = b"\x82\x10shim.example.org", b"\x82\x00" + b"\x82\x0eim.example.org"
+    whole = der("shim.example.org")
+    assert whole.count(name) == 1
+    assert dns_names(whole.replace(name, none)) == {"im.example.org"}
+
+
 def test_what_is_no_certificate_is_an_error_that_is_foreseen() -> None:
     whole, rng = der("shim.example.org"), random.Random(7)
     for length in range(len(whole)):
