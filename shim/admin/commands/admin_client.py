@@ -131,7 +131,7 @@ class RunningShim:
             headers |= self._authorization
             connected = True
             # Where it closes meanwhile, what it has sent says why: in TLS 1.3 that it wants a certificate, or another.
-            with suppress(ssl.SSLEOFError):
+            with suppress(ssl.SSLEOFError, ConnectionError):  # the latter as of Python 3.12.3
                 connection.request(method, path, body, headers)
             response = connection.getresponse()
         except OSError as error:
