@@ -45,6 +45,8 @@ _SMALL: Final = ALWAYS_A_COLUMN | 0b111 << OFFSET_AT + 5
 _SIZE_OF_NO_ROWS: Final = {ROWS_HISTORY: 1, COLUMNS_HISTORY: _UINT16.size + 1}
 """Bytes in a value of that type: the length, and of columns which of them vary."""
 _KEPT: Final = 1024
+_MOST_ALIKE: Final = 4096
+"""Of more rows the columns are looked at one by one: what is kept to compare them with would be large."""
 
 
 def history_run(group: str, topic: str, rows: CommitRows, time: int, who: Who) -> bytes:
@@ -91,7 +93,7 @@ def _before_columns(varying: int, size: int) -> bytes:
 def _are_small(rows: CommitRows) -> bool:
     """Whether nothing varies but the lowest byte of the partitions and the three lower ones of the offsets: seen for
     all others at once, which is cheaper than one by one."""
-    if rows.lowest >> 8 != rows.highest >> 8:
+    if rows.size > _MOST_ALIKE or rows.lowest >> 8 != rows.highest >> 8:
         return False
     others = rows.columns[_LARGE_OFFSET] + rows.columns[_EPOCH]
     return others == _repeated(rows.raw[_LARGE_OFFSET] + rows.raw[_EPOCH], rows.size)

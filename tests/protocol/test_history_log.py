@@ -17,6 +17,7 @@ from protocol.messages.offset_commit import (
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
+from protocol.own import history_runs
 from protocol.own.history_log import (
     DELETED,
     NO_OFFSET,
@@ -154,6 +155,16 @@ def test_many_times_the_same_offset() -> None:
         decode_history(*record)
         == [(KEY._replace(partition=7), OffsetHistoryValue(5, 1, "", START, -1, "", None, "", ""))] * 20
     )
+
+
+def test_nothing_is_kept_of_a_commit_of_very_many_offsets() -> None:
+    """One of half a million, again and again of other offsets, would be kept some hundred times."""
+    kept = history_runs._repeated.cache_info().misses
+    rows = [(7, 1 << 40 | at, 1) for at in range(4097)]
+    assert [value.offset for _, value in decode_history(*rows_record(rows, Who(-1, "", None, "", ""))) or ()] == [
+        offset for _, offset, _ in rows
+    ]
+    assert history_runs._repeated.cache_info().misses == kept
 
 
 def of_columns(varying: int, columns: bytes) -> tuple[bytes, bytes]:
