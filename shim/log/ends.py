@@ -73,11 +73,11 @@ class Ends:
     def sync_failed(self) -> None:
         self._sync_failed = True
 
-    def redone(self, end: int | None) -> None:
-        """What was acknowledged is durable in the segment, from the journal, which had it up to this offset. The
-        partition is still to be recovered."""
-        if self._acknowledged is not None:
-            self.synced = self._acknowledged
+    def redone(self, acknowledged: LogEnd | None, end: int | None) -> None:
+        """What was acknowledged by then is durable in the segment, from the journal, which had it up to this offset.
+        The partition is still to be recovered."""
+        if acknowledged is not None:
+            self.synced = acknowledged
         elif end is not None:
             self._checkpointed = max(self._checkpointed, end)
         self._sync_failed = False

@@ -207,14 +207,15 @@ class PartitionLog:
         """Makes certain that what was acknowledged is durable in the segment, where a sync of that has failed. Raises
         OSError."""
         if self._journal is not None:
+            # Once: a recovery in another thread may write what waits meanwhile, and that is durable nowhere else.
+            acknowledged = self._ends.acknowledged if self._ends.known else None
             try:
-                below = self._ends.acknowledged.offset if self._ends.known else None
-                end = self._journal.redo(self.topic_partition, below)
+                end = self._journal.redo(self.topic_partition, acknowledged.offset if acknowledged else None)
             except BaseException:
                 # As after any sync that fails: what stood there, in the page cache, may be gone, too.
                 self._ends.sync_failed()
                 raise
-            self._ends.redone(end)
+            self._ends.redone(acknowledged, end)
 
     @property
     def begins_segment(self) -> bool:

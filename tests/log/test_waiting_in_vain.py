@@ -292,3 +292,35 @@ def test_what_was_staged_in_a_flight_that_failed_is_not_written_with_what_waits(
     log.settle(0, topic=TOPIC)  # before it is recovered
     assert values(log) == [b"first", b"waits"]
     log.close()
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_what_a_recovery_writes_while_the_journal_is_written_to_the_segment_is_not_taken_for_durable(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The thread that writes puts right what was acknowledged, and another begins to read the partition back."""
+    files = LostFiles(rng=random.Random(seed))
+    data_dir = Path("/data")
+    log = begun(data_dir, files)
+    assert log.write(written("second", may_wait=False)) == {}
+    assert log.write(written("waits")) == {}
+    reading = log.recover(0, topic=TOPIC)
+    redo = Journal.redo
+
+    def redo_beside_recovery(journal: Journal, partition: TopicPartition, below: int | None = None) -> int | None:
+        end = redo(journal, partition, below)
+        with pytest.raises(OSError, match="the next step"):  # before the segment is synced
+            next(reading)
+        assert log.partition_log(0, topic=TOPIC).deferred.entry is None
+        return end
+
+    def heal(journal: Journal) -> None:
+        raise OSError(errno.EIO, "the next step")
+
+    monkeypatch.setattr(Journal, "heal", heal)
+    monkeypatch.setattr(Journal, "redo", redo_beside_recovery)
+    assert log.maintain(NOW + 1_000_000).failed == {}
+    monkeypatch.undo()
+    again = opened(data_dir, files.after_power_failure())
+    assert values(again) == [b"first", b"second", b"waits"]
+    again.close()
