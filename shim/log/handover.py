@@ -12,6 +12,7 @@ Of the last two only the presence counts, so their contents need no sync of thei
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -24,6 +25,7 @@ from shim.log.settings import LogSettings
 
 CLEAN_SHUTDOWN: Final = ".kafka_cleanshutdown"
 LOOSE_FLUSH: Final = "flush.properties"
+_CLEAN: Final = b'{"version":0,"brokerEpoch":-1}'
 
 
 def recovery_points(files: Files, data_dir: Path) -> dict[TopicPartition, int]:
@@ -32,19 +34,33 @@ def recovery_points(files: Files, data_dir: Path) -> dict[TopicPartition, int]:
 
 
 def take_over(files: Files, data_dir: Path, *, flushes_first: bool) -> LeftBehind:
-    """What the last process left; from here on this one is at work. The caller syncs ``data_dir`` before any write."""
+    """What the last process left; from here on this one is at work, durably, as all names in ``data_dir`` are then.
+
+    Raises OSError. Where the names could not be synced all is as it was, for the next process to do it anew: another
+    sync may find nothing to write, and succeed, and the note of a good end would be there after a power failure.
+    """
     clean, loose = data_dir / CLEAN_SHUTDOWN, data_dir / LOOSE_FLUSH
     left = LeftBehind(files.exists(clean), files.exists(loose))
+    becomes_loose = not flushes_first and not left.loose
     if left.clean:
         files.unlink(clean)
-    if not flushes_first and not left.loose:
+    if becomes_loose:
         _leave(files, loose, b"version=1\nflush.before.acknowledge=false\n")
+    try:
+        files.sync_directory(data_dir)
+    except OSError:
+        with suppress(OSError):
+            if left.clean:  # it still is: nothing was written
+                _leave(files, clean, _CLEAN)
+            if becomes_loose:
+                files.unlink(loose)
+        raise
     return left
 
 
 def leave_clean(files: Files, data_dir: Path) -> None:
     """Note durably that all there is was closed in good order; the last thing to do. Raises OSError."""
-    _leave(files, data_dir / CLEAN_SHUTDOWN, b'{"version":0,"brokerEpoch":-1}')
+    _leave(files, data_dir / CLEAN_SHUTDOWN, _CLEAN)
     files.sync_directory(data_dir)
 
 

@@ -143,7 +143,6 @@ class OffsetsLog:
             }
             _begin(journal, redone, folders, settings)
             left = take_over(files, data_dir, flushes_first=settings.flushes_first)
-            files.sync_directory(data_dir)
             partitions = _partitions(files, folders, settings, left, noted, journal, redone)
             handover = Handover(files, data_dir, settings, left, noted, partitions.values())
             log = cls(held, num_partitions, partitions, handover, journal, settings=settings, files=files)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import random
 from pathlib import Path
 
 import pytest
@@ -9,6 +11,7 @@ import pytest
 from protocol.own.history_log import HISTORY_TOPIC
 from shim.log import OFFSETS_TOPIC, LogSettings, OffsetsLog, PartitionWrite
 from shim.log.handover import CLEAN_SHUTDOWN, LOOSE_FLUSH
+from tests.log.lost_files import LostFiles
 from tests.log.rolled import NOW
 
 LATE = LogSettings(flush_interval_messages=1_000)
@@ -76,3 +79,44 @@ def test_nothing_is_said_of_a_topic_that_was_not_opened(tmp_path: Path, clean: b
     commit(log, 0)
     log.close()
     assert (tmp_path / CLEAN_SHUTDOWN).exists() == clean
+
+
+class NoSyncAtStart(LostFiles):
+    """What the sync of a folder has lost stays lost, whichever process asks for another."""
+
+    fails = False
+
+    def forget_failed_names(self) -> None:
+        pass
+
+    def unlink(self, path: Path) -> None:
+        super().unlink(path)
+        if self.fails and path.name == CLEAN_SHUTDOWN:
+            self.error_in, self.errors = frozenset({"sync_directory"}), {self.calls: errno.EIO}
+
+
+@pytest.mark.parametrize("settings", [None, LATE])
+@pytest.mark.parametrize("seed", range(30))
+def test_a_good_end_is_not_noted_any_more_where_a_start_could_not_sync_that(
+    seed: int, settings: LogSettings | None
+) -> None:
+    """Beside that note the journal counts for nothing."""
+    files = NoSyncAtStart(rng=random.Random(seed))
+    data_dir = Path("/data")
+    log = OffsetsLog.open(data_dir, 1, files=files)
+    recovered(log, 0)
+    commit(log, 0)
+    log.close()
+    assert log.ended_clean
+    files.fails = True
+    with pytest.raises(OSError, match="Input/output"):
+        OffsetsLog.open(data_dir, 1, files=files, settings=settings)
+    assert not files.exists(data_dir / LOOSE_FLUSH)
+    files = files.after_kill()
+    log = OffsetsLog.open(data_dir, 1, files=files, settings=settings)
+    recovered(log, 0)
+    commit(log, 0)
+    log = OffsetsLog.open(data_dir, 1, files=files.after_power_failure())
+    assert log._handover._loose == (settings is LATE)
+    assert len(list(log.recover(0))) == 2 or settings is LATE
+    log.close()
