@@ -26,7 +26,8 @@ class Ends:
         self._journaled = journaled
         self._checkpointed = recovery_point
         self._acknowledged: LogEnd | None = None
-        self._sync_failed = False
+        self.sync_failures = 0
+        self._mended = 0
 
     @property
     def acknowledged(self) -> LogEnd:
@@ -63,6 +64,10 @@ class Ends:
         return self._journaled and self._sync_failed
 
     @property
+    def _sync_failed(self) -> bool:
+        return self.sync_failures > self._mended
+
+    @property
     def unsynced_records(self) -> int:
         return self.written.offset - self.synced.offset
 
@@ -71,16 +76,16 @@ class Ends:
         self.unsynced_since_ms = None
 
     def sync_failed(self) -> None:
-        self._sync_failed = True
+        self.sync_failures += 1
 
-    def redone(self, acknowledged: LogEnd | None, end: int | None) -> None:
-        """What was acknowledged by then is durable in the segment, from the journal, which had it up to this offset.
-        The partition is still to be recovered."""
+    def redone(self, acknowledged: LogEnd | None, end: int | None, sync_failures: int) -> None:
+        """What was acknowledged after so many failures is durable in the segment, from the journal, which had it up to
+        this offset. The partition is still to be recovered."""
         if acknowledged is not None:
             self.synced = acknowledged
         elif end is not None:
             self._checkpointed = max(self._checkpointed, end)
-        self._sync_failed = False
+        self._mended = max(self._mended, sync_failures)
 
     def acknowledge(self, timestamp_ms: int) -> None:
         self._acknowledged = self.written
@@ -91,7 +96,7 @@ class Ends:
         """The log ends here, all of it durable."""
         self.written = self.synced = end  # before what was acknowledged: the recovery point may be asked for meanwhile
         self._acknowledged = end
-        self._sync_failed = False
+        self._mended = self.sync_failures
         self.unsynced_since_ms = None
 
     def certain(self) -> LogEnd | None:

@@ -38,8 +38,11 @@ class PartitionLog:
     Or it is :meth:`stage`, the journal's flush of what that gives, and :meth:`Deferred.keep`: then it is written later,
     by :meth:`settle` or before whatever else is written.
 
-    One thread at a time writes or recovers. :meth:`closed_segments`, :meth:`read` and :meth:`swap_segments` may be
-    called from others meanwhile.
+    Threads: one writes, and does what is to be done between writes (:meth:`settle`, :meth:`roll`, :meth:`redo`);
+    another may :meth:`flush` between writes, and another recovers. A partition that is to be recovered takes no writes,
+    and none of its recoveries begins while ``_flush_lock`` is held; :meth:`redo` alone may run beside a recovery, and
+    concludes from what it saw as it began. :meth:`closed_segments`, :meth:`read` and :meth:`swap_segments` may be
+    called from any thread at any time.
     """
 
     def __init__(
@@ -207,15 +210,17 @@ class PartitionLog:
         """Makes certain that what was acknowledged is durable in the segment, where a sync of that has failed. Raises
         OSError."""
         if self._journal is not None:
-            # Once: a recovery in another thread may write what waits meanwhile, and that is durable nowhere else.
+            # Once: a recovery in another thread may write what waits meanwhile, and that is durable nowhere else; and a
+            # sync of its own may fail.
             acknowledged = self._ends.acknowledged if self._ends.known else None
+            sync_failures = self._ends.sync_failures
             try:
                 end = self._journal.redo(self.topic_partition, acknowledged.offset if acknowledged else None)
             except BaseException:
                 # As after any sync that fails: what stood there, in the page cache, may be gone, too.
                 self._ends.sync_failed()
                 raise
-            self._ends.redone(acknowledged, end)
+            self._ends.redone(acknowledged, end, sync_failures)
 
     @property
     def begins_segment(self) -> bool:
