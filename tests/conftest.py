@@ -6,6 +6,8 @@ it started again for the next test.
 
 import re
 import resource
+import socket
+import sys
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
@@ -30,6 +32,10 @@ _POLL_S = 0.02
 _LONGEST_TEST_NAME = 60  # in a topic or group name
 
 
+class KafkaPythonSocket(socket.socket):
+    """One that is left unclosed is kafka-python's own affair, and known by its name."""
+
+
 class TopicFactory(Protocol):
     """Creates a topic directly at a broker; gives back its name once every broker knows every partition's leader.
 
@@ -47,15 +53,6 @@ class TopicFactory(Protocol):
     ) -> str: ...
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    # kafka-python 3.0 reads its message definitions in a way that Python 3.11 and 3.12 call deprecated.
-    reader = r"(kafka\.protocol\.|importlib\.resources\._legacy)"
-    config.addinivalue_line("filterwarnings", f"ignore:(read|open)_text is deprecated:DeprecationWarning:{reader}")
-    # And where its client is closed while a connection shakes hands, it does not close that one. The shim itself has no
-    # sockets of this class: its TLS is over transports.
-    config.addinivalue_line("filterwarnings", "ignore:unclosed <ssl.SSLSocket:ResourceWarning")
-
-
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """`local_log` says why a test is of the log on a disk alone."""
     if OFFSETS_LOG == "local":
@@ -63,6 +60,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         for mark in item.iter_markers("local_log"):
             item.add_marker(pytest.mark.skip(reason=mark.args[0]))
+
+
+def pytest_collection_finish() -> None:
+    # Only where a test has imported it: that takes a while.
+    if (inet := sys.modules.get("kafka.net.inet")) is not None:
+        inet.KafkaNetSocket.socket = staticmethod(KafkaPythonSocket)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -165,7 +165,6 @@ def test_a_cluster_gets_back_a_broker_that_was_away(cluster: Cluster, make_topic
     away.stop()
     others = {broker.node_id for broker in cluster.brokers if broker.running}
     assert others == {1, 3}
-    # Not kafka-python: it leaves a socket unclosed for every connection that is refused, and a later test pays for it.
     producer = Producer({"bootstrap.servers": cluster.bootstrap_servers})
     failures: list[object] = []
     producer.produce(topic, b"meanwhile", on_delivery=lambda error, _: failures.append(error) if error else None)
