@@ -1,4 +1,4 @@
-"""kafka-python leaves sockets unclosed, in the process of the tests: no test fails for that, and for another one each."""
+"""kafka-python leaves sockets unclosed, in the process of the tests: none of them fails for that, as for all others."""
 
 from __future__ import annotations
 
