@@ -7,12 +7,11 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from types import MappingProxyType
-from typing import Final
 
 from protocol.messages import metadata
 from shim.config import HostPort, Settings
 from shim.upstream.errors import AuthenticationFailed, UpstreamError
-from shim.upstream.first_answer import NoneAnswers, first_answer
+from shim.upstream.first_answer import NEXT_AFTER_SECONDS, NoneAnswers, first_answer
 from shim.upstream.kept_connection import KeptConnections
 
 log = logging.getLogger(__name__)
@@ -21,9 +20,6 @@ RETRY_SECONDS = 0.5
 
 PATIENCE_SECONDS = 3.0
 """The longest that a client is kept waiting for a look-up of the shim's own."""
-
-_NEXT_BROKER_SECONDS: Final = 1.0
-"""When a broker has not answered by then it may hang: the next one is asked, too, while clients have patience."""
 
 Watcher = Callable[[Mapping[int, HostPort]], Awaitable[None]]
 
@@ -135,7 +131,7 @@ class Cluster:
         if self._answered is not None:
             candidates = (self._answered, *candidates)
         try:
-            address, answer = await first_answer(candidates, self._ask, _NEXT_BROKER_SECONDS)
+            address, answer = await first_answer(candidates, self._ask, NEXT_AFTER_SECONDS)
         except NoneAnswers as error:
             self._connections.close_others(())
             refused = [each for each in error.failures if isinstance(each, AuthenticationFailed)]

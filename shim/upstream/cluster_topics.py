@@ -13,6 +13,7 @@ from protocol.messages import metadata
 from shim.config import HostPort, Settings
 from shim.upstream.cluster import Cluster
 from shim.upstream.errors import UpstreamError
+from shim.upstream.first_answer import NEXT_AFTER_SECONDS, first_answer
 from shim.upstream.kept_connection import KeptConnections
 
 log = logging.getLogger(__name__)
@@ -54,17 +55,19 @@ class ClusterTopics:
     def __init__(self, cluster: Cluster, settings: Settings) -> None:
         self._cluster = cluster
         self._connections = KeptConnections(settings)
+        self._answered: HostPort | None = None  # who is asked first the next time
         self._told_of_rights = False
 
     async def one(self, names: Collection[str]) -> View:
-        """As the first broker says that answers. Raises :class:`UpstreamError`."""
-        failures = []
-        for address in self._cluster.any_address():
-            try:
-                return seen(await self._ask(address, names))
-            except UpstreamError as error:
-                failures.append(str(error))
-        raise UpstreamError("; ".join(failures) or "no broker is known")
+        """As the first broker says that answers (:func:`first_answer`). Raises :class:`UpstreamError`."""
+
+        async def ask(address: HostPort) -> View:
+            view = seen(await self._ask(address, names))
+            self._answered = address
+            return view
+
+        known = sorted(self._cluster.any_address(), key=lambda each: each != self._answered)
+        return await first_answer(known, ask, NEXT_AFTER_SECONDS)
 
     async def all(self, names: Collection[str]) -> View:
         """As all brokers say that each of them knows of; a topic of which they do not all say the same is missing.

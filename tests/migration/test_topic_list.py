@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Collection, Mapping
 
@@ -17,6 +18,7 @@ from protocol.messages.metadata import (
     MetadataResponseTopic,
 )
 from shim.config import Settings
+from shim.migration.registrar import topic_list
 from shim.migration.registrar.topic_list import TopicList, listed
 from shim.upstream import Cluster, ClusterTopics, Topic, UpstreamError
 from tests.upstream.scripted_broker import METADATA_VERSION, ScriptedBroker, scripted_broker
@@ -121,6 +123,24 @@ async def test_of_another_cluster_nothing_is_believed() -> None:
         topics = TopicList(cluster, _Said(cluster, {}), Settings(), _OURS)
         with pytest.raises(UpstreamError, match="is of another cluster"):
             await topics.look({})
+        topics.close()
+
+
+async def test_a_broker_that_hangs_is_not_waited_for_where_another_one_answers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Which is then the one that is asked first, and the only one that there is a connection to."""
+    async with scripted_broker() as hanging, scripted_broker() as other:
+        hanging.spoil = lambda _: b""
+        _answers(other, _topic("orders", 4))
+        settings = Settings(request_timeout_ms=3_600_000)
+        cluster = Cluster([hanging.address, other.address], settings)
+        topics = TopicList(cluster, _Said(cluster, {}), settings, _OURS)
+        for seconds in (0.01, 3600.0):
+            monkeypatch.setattr(topic_list, "NEXT_AFTER_SECONDS", seconds)
+            assert await asyncio.wait_for(topics.look({}), 30) == {"orders": _of(4)}
+        assert topics._connections._open.keys() == {other.address}
+        assert hanging.asked.qsize() == 1
         topics.close()
 
 

@@ -185,7 +185,7 @@ def silent(_: bytes) -> bytes:
 
 async def test_a_broker_that_hangs_keeps_nobody_from_what_the_others_know(monkeypatch: pytest.MonkeyPatch) -> None:
     """It has answered before, so it is the one that is asked first, on the connection that there is."""
-    monkeypatch.setattr(cluster_module, "_NEXT_BROKER_SECONDS", 0.01)
+    monkeypatch.setattr(cluster_module, "NEXT_AFTER_SECONDS", 0.01)
     async with scripted_broker() as hanging, scripted_broker() as other:
         known = {1: hanging.address, 2: other.address}
         hanging.brokers = other.brokers = known
@@ -197,7 +197,7 @@ async def test_a_broker_that_hangs_keeps_nobody_from_what_the_others_know(monkey
         cluster.take_settings(Settings())
         assert await asyncio.wait_for(views.get(), 10) == other.brokers
         # The next time the one is asked first that has answered.
-        monkeypatch.setattr(cluster_module, "_NEXT_BROKER_SECONDS", 3600)
+        monkeypatch.setattr(cluster_module, "NEXT_AFTER_SECONDS", 3600)
         cluster.take_settings(Settings())
         assert await asyncio.wait_for(views.get(), 10) == other.brokers
         assert cluster.reachable
@@ -207,7 +207,7 @@ async def test_a_broker_that_hangs_keeps_nobody_from_what_the_others_know(monkey
 
 async def test_brokers_that_are_slow_have_the_time_that_they_need(monkeypatch: pytest.MonkeyPatch) -> None:
     """All are asked by the time that one of them answers, which may be the first."""
-    monkeypatch.setattr(cluster_module, "_NEXT_BROKER_SECONDS", 0.01)
+    monkeypatch.setattr(cluster_module, "NEXT_AFTER_SECONDS", 0.01)
     async with scripted_broker() as first, scripted_broker() as second:
         kept_back = asyncio.Event()
         serve = first.serve

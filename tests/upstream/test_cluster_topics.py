@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Collection
 
 import pytest
 
 from protocol.errors import ErrorCode
 from protocol.messages.metadata import MetadataResponse, MetadataResponsePartition, MetadataResponseTopic
 from shim.config import HostPort, Settings
-from shim.upstream import Cluster, ClusterTopics, Topic, UpstreamError
+from shim.upstream import Cluster, ClusterTopics, Topic, UpstreamError, cluster_topics
 from shim.upstream.cluster_topics import agreed, seen
 from tests.upstream.scripted_broker import scripted_broker
 
@@ -62,6 +63,29 @@ async def test_of_a_cluster_of_which_no_broker_is_known_not_all_can_be_asked() -
         await topics.all(["orders"])
     with pytest.raises(UpstreamError, match="refused"):
         await topics.one(["orders"])
+
+
+class OneHangs(ClusterTopics):
+    def __init__(self, cluster: Cluster, hangs: HostPort) -> None:
+        super().__init__(cluster, Settings())
+        self._hangs = hangs
+
+    async def _ask(self, address: HostPort, names: Collection[str]) -> MetadataResponse:
+        if address == self._hangs:
+            await asyncio.Event().wait()
+        (name,) = names
+        return MetadataResponse(topics=(MetadataResponseTopic(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, name),))
+
+
+async def test_a_broker_that_hangs_is_not_waited_for_where_another_one_answers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Which is then the one that is asked first."""
+    first, second = HostPort("a", 1), HostPort("b", 1)
+    topics = OneHangs(Cluster([first, second], Settings()), first)
+    for seconds in (0.001, 3600.0):
+        monkeypatch.setattr(cluster_topics, "NEXT_AFTER_SECONDS", seconds)
+        assert await asyncio.wait_for(topics.one(["orders"]), 30) == {"orders": None}
 
 
 async def test_who_leaves_while_brokers_are_asked_leaves_nothing_behind() -> None:

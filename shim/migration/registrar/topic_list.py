@@ -14,7 +14,8 @@ from shim.config import HostPort, Settings
 from shim.logged_once import LoggedOnce
 from shim.upstream import Cluster, ClusterTopics, Topic, UpstreamError
 from shim.upstream.cluster_topics import TOPICS_AT_ONCE
-from shim.upstream.kept_connection import KeptConnection
+from shim.upstream.first_answer import NEXT_AFTER_SECONDS, first_answer
+from shim.upstream.kept_connection import KeptConnections
 
 log = logging.getLogger(__name__)
 
@@ -35,9 +36,9 @@ class TopicList:
     ) -> None:
         self._cluster = cluster
         self._cluster_topics = cluster_topics
-        self._settings = settings
+        self._connections = KeptConnections(settings)
+        self._answered: HostPort | None = None  # who is asked first the next time
         self._internal = internal
-        self._connection: KeptConnection | None = None
         self._trouble = LoggedOnce(log)
 
     async def look(self, known: Mapping[str, Partitions]) -> dict[str, Partitions]:
@@ -78,30 +79,24 @@ class TopicList:
         return said
 
     async def _answer(self) -> metadata.MetadataResponse:
-        failures = []
-        first = () if self._connection is None else (self._connection.address,)
-        for address in dict.fromkeys((*first, *self._cluster.any_address())):
-            try:
-                return await self._ask(address)
-            except UpstreamError as error:
-                failures.append(str(error))
-        raise UpstreamError("; ".join(failures) or "no broker is known")
+        """As the first broker says that answers (:func:`first_answer`)."""
+        known = sorted(self._cluster.any_address(), key=lambda each: each != self._answered)
+        self._connections.close_others(known)
+        address, answer = await first_answer(known, self._ask, NEXT_AFTER_SECONDS)
+        self._answered = address
+        self._connections.close_others((address,))
+        return answer
 
-    async def _ask(self, address: HostPort) -> metadata.MetadataResponse:
-        if self._connection is None or self._connection.address != address:
-            self.close()
-            self._connection = KeptConnection(address, self._settings)
+    async def _ask(self, address: HostPort) -> tuple[HostPort, metadata.MetadataResponse]:
         wanted = metadata.MetadataRequest(topics=None)
-        answer = await self._connection.ask(metadata.API, wanted, at_least=_WITH_NULL_FOR_ALL)
+        answer = await self._connections.to(address).ask(metadata.API, wanted, at_least=_WITH_NULL_FOR_ALL)
         # One that starts may know nothing yet, and at an address there may be another cluster by now.
         if not answer.brokers or answer.cluster_id != self._cluster.cluster_id:
             raise UpstreamError(f"{address}: knows no broker yet, or is of another cluster")
-        return answer
+        return address, answer
 
     def close(self) -> None:
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
+        self._connections.close()
 
 
 _UNSAID = Topic(b"", -1)
