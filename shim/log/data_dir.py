@@ -24,6 +24,7 @@ from shim.counted import counted
 from shim.log.checkpoint import replace_file
 from shim.log.errors import LogError
 from shim.log.files import Files
+from shim.log.names import give_anew
 from shim.log.places import PLACES_NAME, Place, Places
 from shim.workers_folder import SHARES_NAME
 
@@ -48,9 +49,23 @@ def index_name(base_offset: int) -> str:
     return f"{base_offset:020d}.index"
 
 
+def segment_base_offset(name: str) -> int | None:
+    """None for what is no name of a segment."""
+    match = _SEGMENT_NAME.fullmatch(name)
+    return int(match[1]) if match else None
+
+
 def segment_base_offsets(files: Files, folder: Path) -> list[int]:
     """Base offsets of the segments in a partition's folder, rising. Other files are left alone."""
-    return [int(match[1]) for name in files.names(folder) if (match := _SEGMENT_NAME.fullmatch(name))]
+    return [base for name in files.names(folder) if (base := segment_base_offset(name)) is not None]
+
+
+def name_empty_segment(files: Files, path: Path) -> None:
+    """Durably, also where there is one of that name: who made it may have been killed before it had synced that, or
+    have failed to, and another sync would prove nothing then. Nothing is written to a segment before, so only an empty
+    one may need it. Raises OSError."""
+    give_anew(files, path)
+    files.sync_directory(path.parent)
 
 
 def cluster_id_of(files: Files, folder: Path) -> str | None:
@@ -334,7 +349,9 @@ def open_partitions(files: Files, data_dir: Path, topic: str, num_partitions: in
 
     Partition 0 is made last, after all others are durable. So where partition 0 has a segment every partition must be
     there; where it has none, the creation broke off before anything could be written, and is begun again. What an
-    earlier start made and was killed before syncing is synced now: no record is written under a name that may vanish.
+    earlier start made and could not sync, or was killed before, is synced now: no record is written under a name that
+    may vanish. (Where the sync of a folder's own name has failed in a process before this one, it is taken at its word:
+    such a name cannot be given anew without a moment in which it is not there.)
 
     Raises LogError when the directory holds another number of partitions, or when one of them is missing.
     """
@@ -386,6 +403,6 @@ def _refuse_records(files: Files, folder: Path, first: Path) -> None:
 def _make_partition(files: Files, folder: Path) -> None:
     if not files.exists(folder):
         files.mkdir(folder)
-    if not segment_base_offsets(files, folder):
-        files.close(files.create(folder / segment_name(0)))
-    files.sync_directory(folder)
+    first = folder / segment_name(0)
+    if segment_base_offsets(files, folder) in ([], [0]) and not (files.exists(first) and files.size_of(first)):
+        name_empty_segment(files, first)

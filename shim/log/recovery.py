@@ -11,17 +11,26 @@ import logging
 from collections.abc import Callable, Generator, Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from protocol.records.batches import UnsupportedBatch
 from shim.log.active import ActiveSegment, LogEnd
-from shim.log.data_dir import index_name, segment_base_offsets, segment_name
+from shim.log.data_dir import (
+    index_name,
+    name_empty_segment,
+    segment_base_offset,
+    segment_base_offsets,
+    segment_name,
+)
 from shim.log.errors import CorruptLog, LogError, SyncFailed
 from shim.log.files import Files
 from shim.log.index import batches_from
+from shim.log.names import STAND_IN, take_away
 from shim.log.segment import BadBytes, Segment, SoundBatch, sound_batches
 from shim.log.torn_tail import Known, cut_torn_tail, why_not_torn
 from shim.log.transactions import InTransaction, transaction_of, why_foreign
+
+_DROPPED: Final = ".dropped"
 
 _logger = logging.getLogger(__name__)
 
@@ -93,9 +102,9 @@ def recover_segments(
     OSError.
     """
     bases = _segments_that_count(files, folder, expected)
-    if expected.end is None and not expected.left.clean:
-        # A process that was killed may have made a segment and not have synced its name.
-        files.sync_directory(folder)
+    newest = folder / segment_name(bases[-1])
+    if expected.end is None and not expected.left.clean and not files.size_of(newest):
+        name_empty_segment(files, newest)
     closed = []
     for base_offset, next_offset in pairwise(bases):
         segment = yield from _closed(files, folder, base_offset, next_offset, start.offset)
@@ -137,7 +146,8 @@ def _segments_that_count(files: Files, folder: Path, expected: Expected) -> Sequ
     if not bases or bases[0] != 0:
         raise CorruptLog(folder / segment_name(0), 0, "the first segment is missing")
     if expected.end is None:
-        return bases
+        _drop(files, folder, _dropped_before(files, folder, bases))
+        return segment_base_offsets(files, folder)
     if expected.end.base_offset not in bases:
         raise CorruptLog(folder / segment_name(expected.end.base_offset), 0, "the last segment is missing")
     if bases[-1] not in (expected.end.base_offset, *expected.made):
@@ -148,18 +158,40 @@ def _segments_that_count(files: Files, folder: Path, expected: Expected) -> Sequ
 
 def _drop(files: Files, folder: Path, made: list[int]) -> None:
     """Removes the segments after the last one that counts: the newest first, and each durably before the next, and
-    before the last one is cut. A newer one that comes back would leave a gap before it."""
+    before the last one is cut. A newer one that comes back would leave a gap before it, or be taken for the active
+    one."""
     while made:
         path = folder / segment_name(made[-1])
-        if not files.exists(path):
-            # An earlier recovery has removed it, and not durably. Where the sync of that has failed another one may
-            # find nothing to write, and succeed: there has to be something to remove.
-            files.close(files.create(path))
-        files.unlink(path)
+        dropped = folder / f"{path.name}{_DROPPED}"
+        take_away(files, path, dropped)
         if files.exists(folder / index_name(made[-1])):
             files.unlink(folder / index_name(made[-1]))
         files.sync_directory(folder)
+        files.unlink(dropped)
         made.pop()
+
+
+def _dropped_before(files: Files, folder: Path, bases: Sequence[int]) -> list[int]:
+    """Base offsets, rising, of segments that an earlier process has removed, and need not be gone for good."""
+    found = []
+    for name in files.names(folder):
+        if not name.endswith(_DROPPED) or (base_offset := segment_base_offset(name.removesuffix(_DROPPED))) is None:
+            continue
+        if base_offset in bases and not _stands_in(files, folder / segment_name(base_offset)):
+            files.unlink(folder / name)  # it is gone for good: the name was given again since
+        else:
+            found.append(base_offset)
+    for base_offset in reversed(bases):
+        if base_offset not in found:
+            if not _stands_in(files, folder / segment_name(base_offset)):
+                break
+            found.append(base_offset)
+    return sorted(found)
+
+
+def _stands_in(files: Files, segment: Path) -> bool:
+    """No batch is that short."""
+    return files.size_of(segment) == len(STAND_IN) and files.read_file(segment) == STAND_IN
 
 
 def _closed(

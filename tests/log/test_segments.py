@@ -6,6 +6,7 @@ import dataclasses
 import errno
 import logging
 import random
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -17,11 +18,13 @@ from shim.log.checkpoint import RECOVERY_POINT_CHECKPOINT
 from shim.log.data_dir import index_name, segment_base_offsets
 from shim.log.errors import LogError
 from shim.log.files import Files
-from shim.log.offsets_log import PartitionWrite
+from shim.log.offsets_log import OffsetsLog, PartitionWrite
 from shim.log.settings import LogSettings
 from tests.log.faulty_files import FaultyFiles, FillingFiles
-from tests.log.lost_files import LostFiles
-from tests.log.rolled import NOW, SMALL, append, closed, fill, folder_of, opened, records_of, segment_of
+from tests.log.lost_files import LostFiles, PowerFailure
+from tests.log.rolled import NOW, SMALL, Record, append, closed, fill, folder_of, opened, records_of, segment_of
+
+DATA_DIR = Path("/data")
 
 
 def bases(data_dir: Path) -> list[int]:
@@ -176,19 +179,47 @@ def test_a_segment_that_is_taken_back_stays_away_where_the_folder_could_not_be_s
     """Another sync of it may find nothing to write, and succeed."""
     monkeypatch.setattr("shim.log.batching.MAX_BATCH_BYTES", 300)
     files = LostFiles(rng=random.Random(seed))
-    data_dir = Path("/data")
-    log = opened(data_dir, files=files)
-    written = fill(log, 1)
-    files.error_in, files.errors = frozenset({"pwrite"}), dict.fromkeys(range(files.calls + 12, 99), errno.EIO)
-    assert list(log.write([PartitionWrite(0, [[(b"%d" % i, bytes(250))] for i in range(3)], NOW)])) == [0]
-    assert len(segment_base_offsets(files, folder_of(data_dir))) == 4
-    files.error_in, files.errors = frozenset({"sync_directory"}), {files.calls + seed % 3: errno.EIO}
+    log, written = with_rolls_that_failed(files)
+    files.error_in, files.errors = frozenset({"sync_directory"}), {files.calls + seed % 4: errno.EIO}
     with pytest.raises(OSError, match="Input/output"):
         records_of(log)
     assert records_of(log) == written
     append(log, (b"more", b""))
-    log = opened(data_dir, files=files.after_power_failure())
+    log = opened(DATA_DIR, files=files.after_power_failure())
     assert records_of(log) == [*written, (b"more", b"")]
+    log.close()
+
+
+def with_rolls_that_failed(files: LostFiles) -> tuple[OffsetsLog, list[Record]]:
+    """A log that a failed write has begun three segments of, and what was acknowledged."""
+    log = opened(DATA_DIR, files=files)
+    written = fill(log, 1)
+    files.error_in, files.errors = frozenset({"pwrite"}), dict.fromkeys(range(files.calls + 12, 99), errno.EIO)
+    assert list(log.write([PartitionWrite(0, [[(b"%d" % i, bytes(250))] for i in range(3)], NOW)])) == [0]
+    assert len(segment_base_offsets(files, folder_of(DATA_DIR))) == 4
+    return log, written
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_it_stays_away_also_where_the_process_died_before_it_could(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether the process dies right after the sync that failed, or a little later."""
+    monkeypatch.setattr("shim.log.batching.MAX_BATCH_BYTES", 300)
+    files = LostFiles(rng=random.Random(seed))
+    log, written = with_rolls_that_failed(files)
+    failing = files.calls + seed % 10
+    files.error_in, files.errors = frozenset({"sync_directory"}), {failing: errno.EIO}
+    files.crash_at = failing + 1 + seed % 7
+    with pytest.raises((OSError, PowerFailure)):
+        records_of(log)
+    with suppress(PowerFailure):
+        records_of(log)
+    files = files.after_kill()
+    log = opened(DATA_DIR, files=files)
+    found = records_of(log)
+    assert found[: len(written)] == written
+    append(log, (b"more", b""))
+    log = opened(DATA_DIR, files=files.after_power_failure())
+    assert records_of(log) == [*found, (b"more", b"")]
     log.close()
 
 
