@@ -30,6 +30,7 @@ from shim.workers_folder import SHARES_NAME
 
 LOCK_NAME = ".lock"
 META_NAME = "meta.properties"
+_DOUBTFUL = f"{META_NAME}.doubtful"
 _CLUSTER = "cluster.id"
 _CHROOT = "zookeeper.chroot"
 _PLACE = "offsets.log"
@@ -216,10 +217,8 @@ class DataDir:
             else:
                 place = _on_topics(topics_prefix)
                 _refuse_other_log(files, path, topics_prefix)
-                # What an earlier start made, and was killed before it had synced the name.
-                if _PLACE in _meta(files, path):
-                    files.sync_directory(path)
-                else:
+                if _PLACE not in _meta(files, path):
+                    # What an earlier start made, and was killed before it had synced the name.
                     files.sync_directory(path.parent)
             undone.pop_all()
             return cls(files, path, lock, place)
@@ -272,9 +271,9 @@ class DataDir:
         path = self.path / META_NAME
         place = {} if self._place is None else {_PLACE: self._place}
         if not self._files.exists(path):
-            replace_file(self._files, path, _lines({"version": "1", _CLUSTER: cluster_id, **place}))
+            self._note(_lines({"version": "1", _CLUSTER: cluster_id, **place}))
         else:
-            owner = cluster_id_of(self._files, self.path)  # durable: opening synced the name, whoever made it
+            owner = cluster_id_of(self._files, self.path)
             if not owner:
                 raise LogError(
                     f"{path} names no cluster: write {_CLUSTER}=… of the cluster that the offsets are of into it"
@@ -320,9 +319,19 @@ class DataDir:
     def _add(self, properties: Mapping[str, str]) -> None:
         """Notes durably those that are not there yet. Raises OSError, also before :meth:`claim`."""
         noted = _meta(self._files, self.path)
-        if missing := {name: value for name, value in properties.items() if name not in noted}:
-            path = self.path / META_NAME
-            replace_file(self._files, path, self._files.read_file(path).rstrip(b"\n") + b"\n" + _lines(missing))
+        missing = {name: value for name, value in properties.items() if name not in noted}
+        if missing or self._files.exists(self.path / _DOUBTFUL):
+            content = self._files.read_file(self.path / META_NAME).rstrip(b"\n") + b"\n"
+            self._note(content + _lines(missing))
+
+    def _note(self, content: bytes) -> None:
+        """Where the name of the file cannot be synced, another file says so, and whoever comes next notes it all anew:
+        a sync that is repeated may find nothing to write, and succeed. Raises OSError."""
+        doubtful = self.path / _DOUBTFUL
+        if not self._files.exists(doubtful):
+            self._files.close(self._files.create(doubtful))
+        replace_file(self._files, self.path / META_NAME, content)
+        self._files.unlink(doubtful)
 
     def close(self) -> None:
         """Gives the directory back."""
