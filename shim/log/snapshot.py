@@ -41,6 +41,7 @@ from shim.log.active import LastBatch
 from shim.log.checkpoint import replace_file
 from shim.log.data_dir import segment_name
 from shim.log.files import Files
+from shim.log.names import take_away
 
 _PREFIX: Final = Struct(">4shI")
 _HEAD: Final = Struct(">qqqqqI")
@@ -48,6 +49,7 @@ _HEAD_END: Final = _PREFIX.size + _HEAD.size
 _MAGIC: Final = b"OSSN"
 _VERSION: Final = 1
 _NAME: Final = re.compile(r"(\d{20})\.snapshot")
+_OUTDATED: Final = ".outdated"
 _UNFINISHED: Final = re.compile(r"\d{20}\.snapshot\.tmp")
 _CHUNK_SIZE: Final = 1 << 20
 _SYNC_EVERY: Final = 4 << 20
@@ -236,12 +238,18 @@ class PartitionSnapshots(SnapshotFolder):
         """
         with self._naming:
             self._outdated = max(self._outdated, offset)
-            for name in self._files.names(self._folder):
-                if (match := _NAME.fullmatch(name)) and int(match[1]) <= offset:
-                    with suppress(FileNotFoundError):
-                        self._files.unlink(self._folder / name)
-            # Also when there was none: others remove snapshots, and not durably.
+            names = (name.removesuffix(_OUTDATED) for name in self._files.names(self._folder))
+            outdated = sorted(
+                {self._folder / name for name in names if (match := _NAME.fullmatch(name)) and int(match[1]) <= offset}
+            )
+            for path in outdated:
+                with suppress(FileNotFoundError):  # others remove snapshots, too
+                    take_away(self._files, path, path.with_name(path.name + _OUTDATED))
+            # Also when there was none: they do not do it durably.
             self._files.sync_directory(self._folder)
+            for path in outdated:
+                with suppress(FileNotFoundError):
+                    self._files.unlink(path.with_name(path.name + _OUTDATED))
 
     @contextmanager
     def _admitting(self, offset: int) -> Iterator[None]:

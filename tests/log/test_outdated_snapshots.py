@@ -176,6 +176,23 @@ def test_one_in_the_making_is_not_kept_when_the_log_is_compacted_meanwhile(tmp_p
     log.close()
 
 
+@pytest.mark.parametrize("killed", [False, True])
+@pytest.mark.parametrize("seed", range(20))
+def test_one_stays_away_where_the_folder_could_not_be_synced_at_first(seed: int, killed: bool) -> None:
+    files = LostFiles(rng=random.Random(seed))
+    log = deleted_behind_a_snapshot(Path("/data"), files)
+    folder, end = log.partition_log(0).folder, log.log_end_offset(0)
+    files.error_in, files.errors = frozenset({"sync_directory"}), {files.calls: errno.EIO}
+    with pytest.raises(OSError, match="Input/output"):
+        log.partition_log(0).snapshots.outdate(end)
+    files.errors = {}
+    if killed:
+        files = files.after_kill()
+    PartitionSnapshots(files, folder).outdate(end)
+    assert not [name for name in files.names(folder) if "snapshot" in name]
+    assert newest(folder, files.after_power_failure()) is None
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_one_that_came_back_is_gone_before_the_tombstone_is(seed: int) -> None:
     """The power failed in the round that gave the tombstone its horizon, and fails again in the one that takes it."""
