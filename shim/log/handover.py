@@ -6,7 +6,8 @@
     DIR/.kafka_cleanshutdown                the last process closed the log and all of it is durable, as brokers note it
     DIR/flush.properties                    records were acknowledged before they were flushed
 
-Of the last two only the presence counts, so their contents need no sync of their own.
+Of the last one only the presence counts. A note of a good end that is empty says nothing: so it can be made only to be
+removed, where an earlier removal may not have come to the disk.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from typing import Final
 from shim.log.checkpoint import RECOVERY_POINT_CHECKPOINT, TopicPartition, read_checkpoint, write_checkpoint
 from shim.log.data_dir import has_other_topics
 from shim.log.files import Files
+from shim.log.names import give_anew
 from shim.log.partition import PartitionLog
 from shim.log.recovery import LeftBehind
 from shim.log.settings import LogSettings
@@ -33,26 +35,37 @@ def recovery_points(files: Files, data_dir: Path) -> dict[TopicPartition, int]:
     return read_checkpoint(files, data_dir / RECOVERY_POINT_CHECKPOINT)
 
 
+def closed_clean(files: Files, data_dir: Path) -> bool:
+    """Whether the last process closed the log in good order. Raises OSError."""
+    try:
+        return files.size_of(data_dir / CLEAN_SHUTDOWN) > 0
+    except FileNotFoundError:
+        return False
+
+
 def take_over(files: Files, data_dir: Path, *, flushes_first: bool) -> LeftBehind:
     """What the last process left; from here on this one is at work, durably, as all names in ``data_dir`` are then.
 
-    Raises OSError. Where the names could not be synced all is as it was, for the next process to do it anew: another
-    sync may find nothing to write, and succeed, and the note of a good end would be there after a power failure.
+    Raises OSError. Where the names could not be synced all is as it was, for the next process to do it anew.
+
+    The note of a good end is removed even where there is none: a process that could not sync that, and was killed
+    before it had put it back, has left the next one nothing to write. The note would be there after a power failure,
+    and the journal count for nothing.
     """
     clean, loose = data_dir / CLEAN_SHUTDOWN, data_dir / LOOSE_FLUSH
-    left = LeftBehind(files.exists(clean), files.exists(loose))
-    becomes_loose = not flushes_first and not left.loose
-    if left.clean:
-        files.unlink(clean)
-    if becomes_loose:
-        _leave(files, loose, b"version=1\nflush.before.acknowledge=false\n")
+    left = LeftBehind(closed_clean(files, data_dir), files.exists(loose))
+    if not files.exists(clean):
+        files.close(files.create(clean))  # so that the sync has something to write
+    files.unlink(clean)
     try:
+        if not flushes_first:  # anew where it is there, for the same reason
+            give_anew(files, loose, b"version=1\nflush.before.acknowledge=false\n")
         files.sync_directory(data_dir)
     except OSError:
         with suppress(OSError):
             if left.clean:  # it still is: nothing was written
-                _leave(files, clean, _CLEAN)
-            if becomes_loose:
+                _note_clean(files, clean, durably=False)
+            if not left.loose and files.exists(loose):
                 files.unlink(loose)
         raise
     return left
@@ -60,7 +73,7 @@ def take_over(files: Files, data_dir: Path, *, flushes_first: bool) -> LeftBehin
 
 def leave_clean(files: Files, data_dir: Path) -> None:
     """Note durably that all there is was closed in good order; the last thing to do. Raises OSError."""
-    _leave(files, data_dir / CLEAN_SHUTDOWN, _CLEAN)
+    _note_clean(files, data_dir / CLEAN_SHUTDOWN, durably=True)
     files.sync_directory(data_dir)
 
 
@@ -90,6 +103,8 @@ class Handover:
         self._left = left
         self._logs = logs
         self._noted = dict(noted)
+        # What the last process noted it may not have got to the disk: the first note of this one is written anyway.
+        self._has_noted = False
         self._loose = left.loose or not settings.flushes_first
         topics = {log.topic_partition.topic for log in logs}
         self._knows_all = not has_other_topics(files, data_dir, topics)
@@ -101,9 +116,9 @@ class Handover:
         for log in self._logs:
             if log.recovery_point or log.topic_partition in points:
                 points[log.topic_partition] = log.recovery_point
-        if points != self._noted:
+        if points and not (self._has_noted and points == self._noted):
             write_checkpoint(self._files, self._notes / RECOVERY_POINT_CHECKPOINT, points)
-            self._noted = points
+            self._noted, self._has_noted = points, True
         if (
             self._has_all
             and self._loose
@@ -127,9 +142,11 @@ class Handover:
         return is_clean
 
 
-def _leave(files: Files, path: Path, content: bytes) -> None:
-    fd = files.create(path)
+def _note_clean(files: Files, note: Path, *, durably: bool) -> None:
+    fd = files.create(note)
     try:
-        files.write_at(fd, content, 0)
+        files.write_at(fd, _CLEAN, 0)
+        if durably:
+            files.fdatasync(fd)
     finally:
         files.close(fd)

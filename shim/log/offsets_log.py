@@ -14,7 +14,7 @@ from shim.log.data_dir import DataDir, open_partitions
 from shim.log.errors import LogError, located
 from shim.log.files import Files
 from shim.log.flush import Flusher
-from shim.log.handover import CLEAN_SHUTDOWN, LOOSE_FLUSH, Handover, recovery_points, take_over
+from shim.log.handover import LOOSE_FLUSH, Handover, closed_clean, recovery_points, take_over
 from shim.log.journal import Journal, Redone
 from shim.log.partition import PartitionLog
 from shim.log.recovery import LeftBehind, LoggedRecord
@@ -130,7 +130,7 @@ class OffsetsLog:
             undone.callback(held.close)
             data_dir = held.path
             # Before anything else looks at the segments.
-            clean = files.exists(data_dir / CLEAN_SHUTDOWN)
+            clean = closed_clean(files, data_dir)
             gather(files, data_dir, clean=clean)
             noted = recovery_points(files, data_dir)
             journal = Journal(files, data_dir)

@@ -264,7 +264,7 @@ def test_segments_in_each_others_place(disk: Disk) -> None:
 
 
 def test_where_the_log_was_closed_in_good_order_nothing_is_cut(disk: Disk) -> None:
-    clean = {**disk.content, DATA_DIR / CLEAN_SHUTDOWN: b""}
+    clean = {**disk.content, DATA_DIR / CLEAN_SHUTDOWN: b"{}"}
     assert read(clean)[0] == disk.end.next_offset
     path, position, *_ = disk.end
     for damaged in (clean[path][:-1], clean[path][: position + 20], clean[path] + b"\0"):

@@ -11,7 +11,7 @@ import pytest
 from protocol.own.history_log import HISTORY_TOPIC
 from shim.log import OFFSETS_TOPIC, LogSettings, OffsetsLog, PartitionWrite
 from shim.log.handover import CLEAN_SHUTDOWN, LOOSE_FLUSH
-from tests.log.lost_files import LostFiles
+from tests.log.lost_files import LostFiles, PowerFailure
 from tests.log.rolled import NOW
 
 LATE = LogSettings(flush_interval_messages=1_000)
@@ -82,23 +82,27 @@ def test_nothing_is_said_of_a_topic_that_was_not_opened(tmp_path: Path, clean: b
 
 
 class NoSyncAtStart(LostFiles):
-    """What the sync of a folder has lost stays lost, whichever process asks for another."""
-
-    fails = False
-
-    def forget_failed_names(self) -> None:
-        pass
+    fails = dies = False
 
     def unlink(self, path: Path) -> None:
         super().unlink(path)
         if self.fails and path.name == CLEAN_SHUTDOWN:
             self.error_in, self.errors = frozenset({"sync_directory"}), {self.calls: errno.EIO}
 
+    def sync_directory(self, path: Path) -> None:
+        try:
+            super().sync_directory(path)
+        except OSError:
+            if self.dies:
+                self.crash_at = self.calls
+            raise
 
+
+@pytest.mark.parametrize("dies", [False, True])
 @pytest.mark.parametrize("settings", [None, LATE])
 @pytest.mark.parametrize("seed", range(30))
 def test_a_good_end_is_not_noted_any_more_where_a_start_could_not_sync_that(
-    seed: int, settings: LogSettings | None
+    seed: int, settings: LogSettings | None, dies: bool
 ) -> None:
     """Beside that note the journal counts for nothing."""
     files = NoSyncAtStart(rng=random.Random(seed))
@@ -108,11 +112,11 @@ def test_a_good_end_is_not_noted_any_more_where_a_start_could_not_sync_that(
     commit(log, 0)
     log.close()
     assert log.ended_clean
-    files.fails = True
-    with pytest.raises(OSError, match="Input/output"):
+    files.fails, files.dies = True, dies
+    with pytest.raises(PowerFailure if dies else OSError):
         OffsetsLog.open(data_dir, 1, files=files, settings=settings)
-    assert not files.exists(data_dir / LOOSE_FLUSH)
     files = files.after_kill()
+    assert files.exists(data_dir / LOOSE_FLUSH) == (dies and settings is LATE)
     log = OffsetsLog.open(data_dir, 1, files=files, settings=settings)
     recovered(log, 0)
     commit(log, 0)

@@ -15,7 +15,7 @@ from shim.log import OFFSETS_TOPIC, LogError
 from shim.log.checkpoint import TopicPartition
 from shim.log.data_dir import DataDirLock, partitions_in, refuse_brokers_folder, refuse_log_on_topics
 from shim.log.files import Files
-from shim.log.handover import CLEAN_SHUTDOWN, LOOSE_FLUSH, recovery_points
+from shim.log.handover import LOOSE_FLUSH, closed_clean, recovery_points
 from shim.log.places import PLACES_NAME
 from shim.log.torn_tail import Known
 
@@ -96,7 +96,8 @@ def read_data_dir(files: Files, path: Path) -> DataDir:
     partitions = partition_folders(files, path)
     if not any(partition.topic in _OWN_TOPICS for partition in partitions):
         raise LogError(f"{path} is no data directory: it has no partition of {OFFSETS_TOPIC} in it")
-    clean, loose, moves = (files.exists(path / name) for name in (CLEAN_SHUTDOWN, LOOSE_FLUSH, PLACES_NAME))
+    clean = closed_clean(files, path)
+    loose, moves = (files.exists(path / name) for name in (LOOSE_FLUSH, PLACES_NAME))
     try:
         return DataDir(path, partitions, clean, loose, moves, recovery_points(files, path), None)
     except LogError as malformed:

@@ -11,7 +11,7 @@ from shim.log import LogError
 from shim.log.checkpoint import TopicPartition
 from shim.log.data_dir import DataDirLock
 from shim.log.files import Files
-from shim.log.handover import CLEAN_SHUTDOWN, recovery_points
+from shim.log.handover import closed_clean, recovery_points
 from shim.log.journal import JOURNAL_NAME, Journal
 from shim.log.journal_records import read_entries, read_waiting
 from shim.log.shares import gather, remove_shares, share_folders
@@ -28,7 +28,7 @@ def redo_journal(files: Files, data_dir: Path) -> None:
     missing = [_redo_one(files, data_dir, folder) for folder in _journals_that_count(files, data_dir)]
     if not any(missing):
         with suppress(LogError):
-            gather(files, data_dir, clean=files.exists(data_dir / CLEAN_SHUTDOWN))
+            gather(files, data_dir, clean=closed_clean(files, data_dir))
 
 
 def _redo_one(files: Files, data_dir: Path, folder: Path) -> bool:
@@ -96,7 +96,7 @@ def waiting_in_journal(files: Files, data_dir: Path) -> list[WaitingEntry]:
 
 def _journals_that_count(files: Files, data_dir: Path) -> list[Path]:
     """The folders that they are in."""
-    if files.exists(data_dir / CLEAN_SHUTDOWN):
+    if closed_clean(files, data_dir):
         return []
     folders = (data_dir, *share_folders(files, data_dir))
     return [folder for folder in folders if files.exists(folder / JOURNAL_NAME)]
