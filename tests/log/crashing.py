@@ -24,6 +24,7 @@ from shim.log import waiting as waiting_log
 from shim.log.checkpoint import RECOVERY_POINT_CHECKPOINT, TopicPartition, read_checkpoint
 from shim.log.data_dir import META_NAME, DataDir, segment_name
 from shim.log.handover import CLEAN_SHUTDOWN
+from shim.log.names import STAND_IN
 from shim.log.offsets_log import OffsetsLog, PartitionWrite
 from shim.log.recovery import LoggedRecord
 from shim.log.settings import LogSettings
@@ -144,7 +145,7 @@ class Lives:
         if self.claimed:
             assert DATA_DIR / META_NAME in content, "whose data it is has been forgotten"
         if self.closed_clean:
-            assert DATA_DIR / CLEAN_SHUTDOWN in content, "closed in good order, and forgotten"
+            assert content.get(DATA_DIR / CLEAN_SHUTDOWN), "closed in good order, and forgotten"
         points = read_checkpoint(self.files, DATA_DIR / RECOVERY_POINT_CHECKPOINT)
         for at, noted in self.noted.items():
             assert points.get(at, 0) >= noted, "a recovery point that was noted is forgotten"
@@ -207,7 +208,7 @@ class Lives:
     def _opened(self, settings: LogSettings) -> OffsetsLog | None:
         self.closed_clean = False
         for _ in range(3):
-            self.files.forget_failed_names()
+            self.files.forget_failed_folders()
             try:
                 return OffsetsLog.open(DATA_DIR, PARTITIONS, topics=TOPICS, settings=settings, files=self.files)
             except OSError:
@@ -360,6 +361,9 @@ class DataDirLives:
     def run(self, lives: int) -> None:
         for _ in range(lives):
             self.files.crash_at = self.rng.randrange(OPENING_CALLS)
+            if self.rng.random() < 0.4:
+                self.files.error_in = frozenset({"sync_directory"})
+                self.files.errors = {self.rng.randrange(OPENING_CALLS): errno.EIO}
             with suppress(PowerFailure):
                 self._live()
             self.crashes += 1
@@ -370,13 +374,18 @@ class DataDirLives:
         assert self.files.open_files == 0
 
     def _live(self) -> None:
-        held = DataDir.open(DATA_DIR, topics_prefix="own", files=self.files)
-        held.claim("A")
-        self.noted |= {b"cluster.id=A", b"offsets.log=kafka:own"}
-        self._check()
-        if self.rng.random() < 0.5:
-            held.note_chroot("/")
-            self.noted.add(b"zookeeper.chroot=/")
+        try:
+            held = DataDir.open(DATA_DIR, topics_prefix="own", files=self.files)
+        except OSError:
+            return
+        for _ in range(2):
+            with suppress(OSError):
+                held.claim("A")
+                self.noted |= {b"cluster.id=A", b"offsets.log=kafka:own"}
+                self._check()
+                if self.rng.random() < 0.5:
+                    held.note_chroot("/")
+                    self.noted.add(b"zookeeper.chroot=/")
         held.close()
 
     def _check(self) -> None:
@@ -428,7 +437,7 @@ def has_all(stands: bytes, first_offset: int, count: int) -> bool:
 
 def torn_tail(path: Path, data: bytes) -> tuple[bytes, int] | None:
     """What of a segment's bytes follows its last sound batch, and where that begins; None when nothing does."""
-    if path.suffix != ".log":
+    if path.suffix != ".log" or data == STAND_IN:
         return None
     end, due = 0, int(path.stem)
     try:

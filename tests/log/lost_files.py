@@ -5,7 +5,8 @@ the rest whatever the seed says: single blocks of a write in any order, sizes wi
 process that is killed loses nothing of it, but has synced nothing either.
 
 Not modelled, because no file system does it: bytes of other files, or names that were never given. Nor, because no
-process can tell: names whose sync has failed in an earlier one, and that another sync does not bring to the disk.
+process can tell: names of folders whose sync has failed in an earlier one, and that another sync does not bring to the
+disk.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import os
 import random
 from collections.abc import Iterator
 from pathlib import Path
-from typing import ClassVar, Self
+from typing import Self
 
 from shim.log.files import Files
 
@@ -97,17 +98,18 @@ class _Folder:
         self.disk = self._left(rng)
         self.pending.clear()
 
-    def changed_anew(self) -> None:
+    def folders_changed_anew(self) -> None:
         due = dict(self.disk)
         for change in self.pending:
             _apply(due, change)
-        lost: dict[str, _File | _Folder | None] = {name: None for name in due if name not in self.cache}
-        lost.update((name, node) for name, node in self.cache.items() if due.get(name) is not node)
+        folders = {name: node for name, node in self.cache.items() if isinstance(node, _Folder)}
+        lost: dict[str, _File | _Folder | None] = {
+            name: node for name, node in folders.items() if due.get(name) is not node
+        }
         if lost:
             self.pending.append(lost)
-        for node in self.cache.values():
-            if isinstance(node, _Folder):
-                node.changed_anew()
+        for node in folders.values():
+            node.folders_changed_anew()
 
     def _left(self, rng: random.Random) -> dict[str, _File | _Folder]:
         names = dict(self.disk)
@@ -138,13 +140,10 @@ class LostFiles(Files):
     ``crash_in`` names methods, it is the first call of one of these from that number on.
 
     ``errors``: number of a call to the error that it fails with. A write then leaves a part of itself; a sync leaves
-    what a failed one does: pages, or names, that count as clean and may be on the disk or not. Where ``error_in`` names
-    methods, the first calls of these from those numbers on fail. Files in the folder ``refuses`` take no writes, as on
-    a full disk, while others do.
+    what a failed one does: pages, or names, that count as clean and may be on the disk or not, for this process and
+    those after it. Where ``error_in`` names methods, the first calls of these from those numbers on fail. Files in the
+    folder ``refuses`` take no writes, as on a full disk, while others do.
     """
-
-    loses_names: ClassVar = True
-    """Whether a sync of a folder that fails leaves names that the next one does not bring to the disk."""
 
     def __init__(self, root: _Folder | None = None, *, rng: random.Random | None = None) -> None:
         self.calls = 0
@@ -165,12 +164,12 @@ class LostFiles(Files):
 
     def after_kill(self) -> Self:
         """The process is gone, the machine goes on: nothing is lost, and nothing is synced."""
-        self.forget_failed_names()
+        self.forget_failed_folders()
         return type(self)(self._root, rng=self._rng)
 
-    def forget_failed_names(self) -> None:
-        """The next sync brings them to the disk after all: a start cannot know of which names one has failed before."""
-        self._root.changed_anew()
+    def forget_failed_folders(self) -> None:
+        """The next sync brings their names to the disk after all: a start cannot give them anew."""
+        self._root.folders_changed_anew()
 
     def after_power_failure(self) -> Self:
         """What is there when the machine is up again."""
@@ -289,8 +288,7 @@ class LostFiles(Files):
     def sync_directory(self, path: Path) -> None:
         folder = self._folder(path)
         if error := self._change("sync_directory"):
-            if self.loses_names:
-                folder.sync_fails(self._rng)
+            folder.sync_fails(self._rng)
             raise OSError(error, os.strerror(error), str(path))
         folder.sync()
 

@@ -17,7 +17,7 @@ from tests.log.sync_sites import CallPath, Site, sites, watching
 KINDS = (Lives, DataDirLives)
 LIVES = 4
 SEEDS_FOR_A_PROOF = 6_000
-ELSEWHERE = frozenset({"cleaner", "cleaning", "compaction", "retention", "shares", "snapshot", "swap"})
+ELSEWHERE = frozenset({"cleaner", "cleaning", "compaction", "names", "retention", "shares", "snapshot", "swap"})
 """Modules with tests of their own."""
 NOT_PROVED = frozenset({"open_share", "open_to_move"})
 """Functions of which these lives have none: a share of a directory (test_shares.py proves it), and a directory whose
