@@ -71,7 +71,8 @@ class Redone(NamedTuple):
 
 
 class Journal:
-    """Of a data directory that this process has. One thread appends, another may :meth:`heal` and :meth:`redo`."""
+    """Of a data directory that this process has. One thread appends, another may :meth:`heal`, and
+    :meth:`redo_partition`."""
 
     def __init__(self, files: Files, data_dir: Path, folder: Path | None = None) -> None:
         """What is in the file stands until :meth:`begin_anew`. ``folder``: where the file is, if not in the directory
@@ -216,7 +217,7 @@ class Journal:
     def _write_header(self) -> None:
         self._files.write_at(self._fd, header_of(self._id), 0)
 
-    def redo(self, partition: TopicPartition, below: int | None = None) -> int | None:
+    def redo_partition(self, partition: TopicPartition, below: int | None = None) -> int | None:
         """Writes what is here of the partition to its active segment again, durably: ``below`` that offset, where it is
         known how far the log goes, as what waits beyond that is not in the segment yet. Gives the offset up to which
         that is, None where there was nothing. Raises OSError."""
@@ -225,7 +226,7 @@ class Journal:
             placed = _placed([entry for entry in read(self._path, content) if entry.partition == partition])
             if below is not None:
                 placed = [each for each in placed if each.waited is None or each.waited < below]
-            return _redo(self._files, self._data_dir / str(partition), placed) if placed else None
+            return _write_to_active(self._files, self._data_dir / str(partition), placed) if placed else None
 
     def redo_all(self, recovery_points: Mapping[TopicPartition, int]) -> Redone:
         """What a start does with what the last process left, before anything else looks at the segments. What comes is
@@ -240,7 +241,7 @@ class Journal:
             if identity is not None and records:
                 self._id, self._end, self._size = identity, records[-1][1], len(content)
             entries = [entry for record in records for entry in entries_of(content, *record)]
-            return redo(self._files, self._data_dir, entries, recovery_points)
+            return write_entries(self._files, self._data_dir, entries, recovery_points)
 
     def close(self) -> None:
         if self._fd >= 0:
@@ -248,7 +249,7 @@ class Journal:
             self._files.close(fd)
 
 
-def redo(
+def write_entries(
     files: Files,
     data_dir: Path,
     entries: Sequence[JournalEntry | WaitingEntry],
@@ -261,7 +262,7 @@ def redo(
         point = recovery_points.get(partition, 0)
         if wanted := [entry for entry in _placed(list(of_partition)) if entry.next_offset > point]:
             try:
-                end = _redo(files, data_dir / str(partition), wanted)
+                end = _write_to_active(files, data_dir / str(partition), wanted)
             except OSError as error:
                 redone.failed[partition] = error
             else:
@@ -292,7 +293,7 @@ def _placed(entries: Sequence[JournalEntry | WaitingEntry]) -> list[_Placed]:
     return placed
 
 
-def _redo(files: Files, folder: Path, placed: Sequence[_Placed]) -> int | None:
+def _write_to_active(files: Files, folder: Path, placed: Sequence[_Placed]) -> int | None:
     newest = max(segment_base_offsets(files, folder), default=-1)
     wanted = [each for each in placed if each.base_offset == newest]
     if not wanted:

@@ -215,7 +215,7 @@ class PartitionLog:
             acknowledged = self._ends.acknowledged if self._ends.known else None
             sync_failures = self._ends.sync_failures
             try:
-                end = self._journal.redo(self.topic_partition, acknowledged.offset if acknowledged else None)
+                end = self._journal.redo_partition(self.topic_partition, acknowledged.offset if acknowledged else None)
             except BaseException:
                 # As after any sync that fails: what stood there, in the page cache, may be gone, too.
                 self._ends.sync_failed()

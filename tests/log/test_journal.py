@@ -18,7 +18,7 @@ from shim.log.checkpoint import RECOVERY_POINT_CHECKPOINT, TopicPartition, read_
 from shim.log.errors import CorruptLog, LogError
 from shim.log.files import Files
 from shim.log.handover import CLEAN_SHUTDOWN
-from shim.log.journal import JOURNAL_NAME, Journal, redo
+from shim.log.journal import JOURNAL_NAME, Journal, write_entries
 from shim.log.journal_records import JournalEntry, read_entries
 from tests.log.faulty_files import FaultyFiles
 from tests.log.lost_files import LostFiles
@@ -172,7 +172,7 @@ def test_closed_segments_and_what_is_below_the_recovery_point_are_left_alone(tmp
         for base in bases:
             (folder / f"{base:020d}.log").write_bytes(b"before")
     entries = [JournalEntry(TopicPartition("t", p), 0, 2, 5, b"after") for p in range(4)]
-    ends, failed = redo(Files(), tmp_path, entries, {TopicPartition("t", 1): 5, TopicPartition("t", 2): 4})
+    ends, failed = write_entries(Files(), tmp_path, entries, {TopicPartition("t", 1): 5, TopicPartition("t", 2): 4})
     assert ends == {("t", 2): 5}
     assert [(at, type(error)) for at, error in failed.items()] == [(("t", 3), FileNotFoundError)]
     found = {path.relative_to(tmp_path): path.read_bytes() for path in sorted(tmp_path.rglob("*.log"))}

@@ -305,7 +305,7 @@ def test_what_a_recovery_writes_while_the_journal_is_written_to_the_segment_is_n
     assert log.write(written("second", may_wait=False)) == {}
     assert log.write(written("waits")) == {}
     reading = log.recover(0, topic=TOPIC)
-    redo = Journal.redo
+    redo = Journal.redo_partition
 
     def redo_beside_recovery(journal: Journal, partition: TopicPartition, below: int | None = None) -> int | None:
         end = redo(journal, partition, below)
@@ -318,7 +318,7 @@ def test_what_a_recovery_writes_while_the_journal_is_written_to_the_segment_is_n
         raise OSError(errno.EIO, "the next step")
 
     monkeypatch.setattr(Journal, "heal", heal)
-    monkeypatch.setattr(Journal, "redo", redo_beside_recovery)
+    monkeypatch.setattr(Journal, "redo_partition", redo_beside_recovery)
     assert log.maintain(NOW + 1_000_000).failed == {}
     monkeypatch.undo()
     again = opened(data_dir, files.after_power_failure())

@@ -33,7 +33,7 @@ from shim.log.data_dir import META_NAME, make_data_dir, segment_base_offsets, se
 from shim.log.errors import CorruptLog, LogError, located
 from shim.log.files import Files
 from shim.log.handover import leave_clean, recovery_points
-from shim.log.journal import redo
+from shim.log.journal import write_entries
 from shim.log.places import PLACES_NAME
 from shim.log.segment import BadBytes, find_sound_batch, sound_batches
 from shim.log.swap import finish_swap
@@ -109,7 +109,7 @@ def _fill(
     for name in (META_NAME, PLACES_NAME):
         if files.exists(data_dir.path / name):
             replace_file(files, unfinished / name, files.read_file(data_dir.path / name))
-    for partition, error in redo(files, unfinished, waiting, {}).failed.items():
+    for partition, error in write_entries(files, unfinished, waiting, {}).failed.items():
         raise located(error, unfinished / str(partition)) from error
     done.sort(key=lambda one: one.partition)
     return done, _finish(files, unfinished, progress)
