@@ -7,9 +7,11 @@ import random
 import re
 import sys
 import threading
+from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
+from unittest import mock
 
 import pytest
 
@@ -194,7 +196,9 @@ def test_every_sync_counts() -> None:
     assert len(calls) == 5
     for call in calls:
         ignoring = _ignoring(call)
-        assert any(_fails(seed, ignoring) for seed in SEEDS_FOR_A_PROOF), f"{call} can go, and nothing notices"
+        assert any(_fails(seed, ignoring) or _resuming_fails(seed, ignoring) for seed in SEEDS_FOR_A_PROOF), (
+            f"{call} can go, and nothing notices"
+        )
 
 
 def _ignoring(call: tuple[str, int]) -> type[LostFiles]:
@@ -212,6 +216,40 @@ def _ignoring(call: tuple[str, int]) -> type[LostFiles]:
                 super().sync_directory(path)
 
     return Ignoring
+
+
+@pytest.mark.parametrize("first_seed", range(0, 400, 100))
+def test_the_power_fails_when_a_swap_is_resumed(first_seed: int) -> None:
+    for seed in range(first_seed, first_seed + 100):
+        assert not _resuming_fails(seed, LostFiles), seed
+
+
+def _resuming_fails(seed: int, files_type: type[LostFiles]) -> bool:
+    """The process is killed before the swap file's name is synced, and the power fails at the next start."""
+    rng = random.Random(seed)
+    files = files_type(rng=rng)
+    files.mkdir(DATA_DIR.parents[1])
+    files.sync_directory(Path("/"))
+    log = opened(DATA_DIR, files)
+    append(log, *"abcabcab")
+    rename = files.rename
+
+    def dies_then(source: Path, target: Path) -> None:
+        rename(source, target)
+        if target.suffix == ".swap":
+            files.crash_at = files.calls
+
+    with mock.patch.object(files, "rename", dies_then), pytest.raises(PowerFailure):
+        Cleaner(DATA_DIR, log.partition_logs(), ALWAYS, files=files).step(0)
+    files = files.after_kill()
+    files.crash_at = rng.randrange(8, 24)
+    with suppress(PowerFailure):
+        list(OffsetsLog.open(DATA_DIR, 1, files=files).recover(0))
+    log = OffsetsLog.open(DATA_DIR, 1, files=files.after_power_failure())
+    try:
+        return not {5, 6, 7} <= {record.offset for record in log.recover(0)}
+    except LogError:
+        return True
 
 
 def _fails(seed: int, files: type[LostFiles]) -> bool:
