@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 from struct import Struct
-from typing import Final
+from typing import Final, NamedTuple
 
 from protocol.commit_rows import OFFSET_AT, ROW_SIZE, CommitRows
 from protocol.generated import varint
@@ -45,8 +45,17 @@ _SMALL: Final = ALWAYS_A_COLUMN | 0b111 << OFFSET_AT + 5
 _SIZE_OF_NO_ROWS: Final = {ROWS_HISTORY: 1, COLUMNS_HISTORY: _UINT16.size + 1}
 """Bytes in a value of that type: the length, and of columns which of them vary."""
 _KEPT: Final = 1024
+_SIZES_KEPT: Final = 4 * _KEPT
 _MOST_ALIKE: Final = 4096
 """Of more rows the columns are looked at one by one: what is kept to compare them with would be large."""
+
+
+class _Around(NamedTuple):
+    """Of a record what is the same in each of that size: up to the time, from there to the rows, and behind them."""
+
+    before_time: bytes
+    before_rows: bytes
+    after: bytes
 
 
 def history_run(group: str, topic: str, rows: CommitRows, time: int, who: Who) -> bytes:
@@ -55,39 +64,37 @@ def history_run(group: str, topic: str, rows: CommitRows, time: int, who: Who) -
 
     Raises EncodeError. The names are to be short, as those of plain commits are: they are kept.
     """
-    kind, raw = (ROWS_HISTORY, _in_rows(rows)) if rows.size < _MANY else (COLUMNS_HISTORY, _in_columns(rows))
-    names, before_rows, after_rows = _around_time_and_rows(kind, group, topic, who)
-    value = b"".join((before_rows, raw, after_rows))
-    return b"".join((names, _TIME.pack(time), _NO_TAGS, zigzag(len(value)), value, _NO_HEADERS))
+    count = rows.size
+    if count < _MANY:
+        before_time, before_rows, after = _around_rows(group, topic, who, count)
+        return b"".join((before_time, _TIME.pack(time), before_rows, _raw(rows), after))
+    varying, columns = _columns(rows)
+    size = ROW_SIZE + len(columns) * count
+    before_time, before_rows, after = _around_columns(group, topic, who, varying, size)
+    return b"".join((before_time, _TIME.pack(time), before_rows, rows.raw[:ROW_SIZE], *columns, after))
 
 
-def _in_rows(rows: CommitRows) -> bytes:
-    """How many there are, and a :class:`HistoryRow` for each."""
+def _raw(rows: CommitRows) -> bytes:
+    """A :class:`HistoryRow` for each."""
     raw, stride = rows.raw, rows.stride
     if stride == ROW_SIZE or raw[ROW_SIZE] > _PLAIN_REST[0]:
         # Older versions have no tags, and another length of no metadata behind a row, or nothing.
-        raw = b"".join([raw[at : at + ROW_SIZE] + _PLAIN_REST for at in range(0, len(raw), stride)])
-    return varint(rows.size + 1) + raw
+        return b"".join([raw[at : at + ROW_SIZE] + _PLAIN_REST for at in range(0, len(raw), stride)])
+    return raw
 
 
-def _in_columns(rows: CommitRows) -> bytes:
-    """What of a :class:`ColumnsHistoryValue` is other in each record."""
+def _columns(rows: CommitRows) -> tuple[int, list[bytes]]:
+    """Which vary, and those: see :class:`ColumnsHistoryValue`."""
     columns, count = rows.columns, rows.size
     if _are_small(rows):
-        varying, its = _SMALL, [columns[OFFSET_AT - 1], *columns[_SMALL_OFFSET]]
-    else:
-        varying, its = ALWAYS_A_COLUMN, []
-        for place, column in enumerate(columns):
-            bit = 1 << place
-            if bit == ALWAYS_A_COLUMN or column != column[:1] * count:
-                varying |= bit
-                its.append(column)
-    return b"".join((_before_columns(varying, ROW_SIZE + len(its) * count), rows.raw[:ROW_SIZE], *its))
-
-
-@lru_cache(_KEPT)
-def _before_columns(varying: int, size: int) -> bytes:
-    return _UINT16.pack(varying) + varint(size + 1)
+        return _SMALL, [columns[OFFSET_AT - 1], *columns[_SMALL_OFFSET]]
+    varying, its = ALWAYS_A_COLUMN, []
+    for place, column in enumerate(columns):
+        bit = 1 << place
+        if bit == ALWAYS_A_COLUMN or column != column[:1] * count:
+            varying |= bit
+            its.append(column)
+    return varying, its
 
 
 def _are_small(rows: CommitRows) -> bool:
@@ -104,20 +111,38 @@ def _repeated(each: bytes, times: int) -> list[bytes]:
     return [bytes((byte,)) * times for byte in each]
 
 
+@lru_cache(_SIZES_KEPT)
+def _around_rows(group: str, topic: str, who: Who, count: int) -> _Around:
+    return _around(ROWS_HISTORY, group, topic, who, varint(count + 1), count * (ROW_SIZE + len(_PLAIN_REST)))
+
+
+@lru_cache(_SIZES_KEPT)
+def _around_columns(group: str, topic: str, who: Who, varying: int, size: int) -> _Around:
+    return _around(COLUMNS_HISTORY, group, topic, who, _UINT16.pack(varying) + varint(size + 1), size)
+
+
+def _around(kind: int, group: str, topic: str, who: Who, head: bytes, size: int) -> _Around:
+    """Of a record with rows of so many bytes, and this before them."""
+    names, before_head, after = _without_rows(kind, group, topic, who)
+    value_size = len(before_head) + len(head) + size + len(after)
+    return _Around(names, b"".join((_NO_TAGS, zigzag(value_size), before_head, head)), after + _NO_HEADERS)
+
+
 @lru_cache(_KEPT)
-def _around_time_and_rows(kind: int, group: str, topic: str, who: Who) -> tuple[bytes, bytes, bytes]:
-    """Of a record the key up to its time, with its length, and of the value what is before the rows and behind them."""
+def _without_rows(kind: int, group: str, topic: str, who: Who) -> _Around:
+    """The key up to its time, with its length, and of the value what is before the rows, and how many these are, and
+    behind them."""
     key = ROWS_KEY.encode(RowsHistoryKey(group, topic, 0), _INT16.pack(kind))
-    value, of_nobody = (_without_rows(kind, each) for each in (who, who._replace(principal="")))
+    of_who, of_nobody = (_value_without_rows(kind, each) for each in (who, who._replace(principal="")))
     rows_end = len(of_nobody) - len(_NO_TAGS)
-    return (
+    return _Around(
         zigzag(len(key)) + key[: -_TIME.size - len(_NO_TAGS)],
-        value[: rows_end - _SIZE_OF_NO_ROWS[kind]],
-        value[rows_end:],
+        of_who[: rows_end - _SIZE_OF_NO_ROWS[kind]],
+        of_who[rows_end:],
     )
 
 
-def _without_rows(kind: int, who: Who) -> bytes:
+def _value_without_rows(kind: int, who: Who) -> bytes:
     if kind == ROWS_HISTORY:
         return ROWS_VALUE.encode(RowsHistoryValue(*who[:-1], (), who.principal), VALUE_HEAD)
     return COLUMNS_VALUE.encode(ColumnsHistoryValue(*who[:-1], 0, b"", who.principal), VALUE_HEAD)

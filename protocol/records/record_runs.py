@@ -18,6 +18,7 @@ from protocol.commit_rows import OFFSET_AT, REST_SIZE, ROW_SIZE, CommitRows
 from protocol.records.varints import LANES, ONE_BYTE_BELOW, SMALL, TWO_BYTES_BELOW, ZIGZAG, zigzag
 
 _NO_DELTA: Final = b"\x00\x00"  # record attributes, timestamp delta
+_NO_DELTA_SIZE: Final = len(_NO_DELTA)
 _RECORD_OVERHEAD: Final = len(_NO_DELTA) + 2 * 5  # and length and offset delta, of five bytes at most
 
 # From so many rows on, columns are faster than rows.
@@ -114,9 +115,8 @@ def frame_runs(each: Sequence[Run], parts: list[bytes | bytearray], delta: int) 
             delta += run.rows.size
             continue
         offset_delta = ZIGZAG[delta] if delta < SMALL else zigzag(delta)
-        size = len(_NO_DELTA) + len(offset_delta) + len(run)
-        length = ZIGZAG[size] if size < SMALL else zigzag(size)
-        parts += (length, _NO_DELTA, offset_delta, run)
+        size = _NO_DELTA_SIZE + len(offset_delta) + len(run)
+        parts += (ZIGZAG[size] if size < SMALL else zigzag(size), _NO_DELTA, offset_delta, run)
         delta += 1
     return delta
 

@@ -4,7 +4,7 @@ from shim.log.batching import Appended, DroppingSet, EndOfTransaction, Runs, Tra
 from shim.log.checkpoint import TopicPartition
 from shim.log.data_dir import DataDir
 from shim.log.errors import CorruptLog, LogError, RecoveryNeeded
-from shim.log.offsets_log import OFFSETS_TOPIC, Maintained, OffsetsLog, PartitionWrite
+from shim.log.offsets_log import OFFSETS_TOPIC, Maintained, MayWait, OffsetsLog, PartitionWrite
 from shim.log.recovery import LoggedRecord
 from shim.log.settings import LogSettings
 from shim.log.shares import Share
@@ -22,6 +22,7 @@ __all__ = [
     "LogSettings",
     "LoggedRecord",
     "Maintained",
+    "MayWait",
     "OffsetsLog",
     "PartitionWrite",
     "RecoveryNeeded",

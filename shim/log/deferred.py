@@ -12,8 +12,9 @@ from shim.log.batching import Appended
 from shim.log.checkpoint import TopicPartition
 from shim.log.ends import Ends
 from shim.log.errors import LogError, RecoveryNeeded
+from shim.log.journal_records import Parts, WaitingEntry
 from shim.log.settings import LogSettings
-from shim.log.waiting import Waiting, WaitingEntry
+from shim.log.waiting import Waiting
 
 _LAST_MS: Final = 2**63 - 1
 
@@ -37,12 +38,13 @@ class Deferred:
         self.waiting: Waiting | None = None
         """With what is staged; None when there is neither. Let go of whole, as another thread may be looking at it."""
 
-    def begin(self, active: ActiveSegment, record_sets: Sequence[Appended], timestamp_ms: int) -> WaitingEntry | None:
+    def begin(self, active: ActiveSegment, record_sets: Sequence[Appended], timestamp_ms: int) -> Parts | None:
         """Stages the first records to wait for the end of this segment; None where they cannot wait."""
         if abs(timestamp_ms) > _LAST_MS:
             return None
-        waiting = Waiting(active.end, timestamp_ms, active.room_for_more(timestamp_ms, self._settings))
-        entry = waiting.stage(self._topic_partition, record_sets)
+        room = active.room_for_more(timestamp_ms, self._settings)
+        waiting = Waiting(self._topic_partition, active.end, timestamp_ms, room)
+        entry = waiting.stage(record_sets)
         if entry is not None:
             self.waiting = waiting
         return entry
@@ -64,7 +66,7 @@ class Deferred:
     def entry(self) -> WaitingEntry | None:
         """What waits, for a journal that begins anew."""
         waiting = self.waiting
-        return None if waiting is None or waiting.is_empty else waiting.entry(self._topic_partition)
+        return None if waiting is None or waiting.is_empty else waiting.entry()
 
     @property
     def since_ms(self) -> int | None:

@@ -35,6 +35,8 @@ from shim.log.journal_records import (
     FIRST,
     RECORD_HEADER_SIZE,
     JournalEntry,
+    Parts,
+    WaitingEntry,
     entries_of,
     finish,
     header_of,
@@ -43,7 +45,7 @@ from shim.log.journal_records import (
     read,
     records_of,
 )
-from shim.log.waiting import MOST_BYTES, WaitingEntry, batches_of
+from shim.log.waiting import MOST_BYTES, batches_of
 
 JOURNAL_NAME: Final = "flush.journal"
 _UNFINISHED: Final = ".unfinished"
@@ -89,7 +91,7 @@ class Journal:
         self._doubtful = True
         self._unusable_told = False
         # With what the file began, where a crash may bring the one back that had its name before.
-        self._unnamed: Sequence[WaitingEntry] | None = None
+        self._unnamed: Sequence[Parts] | None = None
 
     @property
     def is_full(self) -> bool:
@@ -99,11 +101,11 @@ class Journal:
     def is_empty(self) -> bool:
         return self._end == FIRST
 
-    def append(self, entries: Sequence[JournalEntry], waiting: Sequence[WaitingEntry] = ()) -> bool:
+    def append(self, entries: Sequence[Parts]) -> bool:
         """Makes the entries durable. False when that failed, with a line in the log: then they have to be made durable
         where they stand, and after a crash they may be found here all the same."""
         with self._lock:
-            parts = parts_of(entries, waiting)
+            parts = parts_of(entries)
             size = sum(map(len, parts))
             if self._end + size > _LARGEST_BYTES:
                 return False
@@ -138,7 +140,7 @@ class Journal:
         self._files.write_at(self._fd, b"".join((*parts, zeros)), self._end)
         self._size = size
 
-    def begin_anew(self, still: Sequence[WaitingEntry] = ()) -> None:
+    def begin_anew(self, still: Sequence[Parts] = ()) -> None:
         """Everything that is in it is synced where it stands, and need not be found again, but what ``still`` waits.
         The file is made where there is none; its name is durable when the caller has synced the folder. Raises OSError:
         then it goes on."""
@@ -158,7 +160,7 @@ class Journal:
                 # What has failed is forgotten, but not durably.
                 self._doubtful = doubtful
 
-    def _begin_in_another_file(self, still: Sequence[WaitingEntry]) -> None:
+    def _begin_in_another_file(self, still: Sequence[Parts]) -> None:
         """In this one they could be lost: the new filling's header may be on the disk before its first record is, or
         half of that over what it was.
 
@@ -170,7 +172,7 @@ class Journal:
         self._fd = self._files.create(path)
         self._id, self._end, self._size, self._doubtful = os.urandom(16), FIRST, 0, True
         try:
-            parts = parts_of((), still)
+            parts = parts_of(still)
             self._append(parts, sum(map(len, parts)))
             self._files.rename(path, self._path)
         except BaseException:

@@ -14,16 +14,16 @@ from __future__ import annotations
 
 import logging
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from functools import cache
+from itertools import chain
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 import google_crc32c
 
 from shim.log.checkpoint import TopicPartition
 from shim.log.errors import LogError
-from shim.log.waiting import WaitingEntry
 
 FIRST: Final = 4096
 """Where the first record is."""
@@ -60,15 +60,51 @@ class JournalEntry(NamedTuple):
     data: bytes
 
 
-def parts_of(entries: Sequence[JournalEntry], waiting: Sequence[WaitingEntry]) -> list[bytes]:
+class WaitingEntry(NamedTuple):
+    """What the journal has of records that wait: ``data``, framed, the first at offset delta ``delta`` of the batch
+    that they come into. Its place is byte ``position`` of the segment of ``base_offset``, its first offset is
+    ``first_offset``, its time ``timestamp_ms``. After these records comes ``next_offset``."""
+
+    partition: TopicPartition
+    base_offset: int
+    position: int
+    next_offset: int
+    first_offset: int
+    timestamp_ms: int
+    delta: int
+    data: bytes
+
+
+Parts: TypeAlias = tuple[bytes, bytes, bytes]
+"""An entry as a record has it."""
+
+
+def entry_parts(partition: TopicPartition, base_offset: int, position: int, next_offset: int, data: bytes) -> Parts:
+    """Of a :class:`JournalEntry`."""
+    topic, number = partition
+    return _name(topic), _ENTRY.pack(number, base_offset, position, next_offset, len(data)), data
+
+
+def waiting_parts(
+    partition: TopicPartition,
+    base_offset: int,
+    position: int,
+    next_offset: int,
+    first_offset: int,
+    timestamp_ms: int,
+    delta: int,
+    data: bytes,
+) -> Parts:
+    """Of a :class:`WaitingEntry`."""
+    topic, number = partition
+    size = len(data) + _WAITING_SIZE
+    head = _WAITING_ENTRY.pack(number, base_offset, position, next_offset, size, first_offset, timestamp_ms, delta)
+    return _name(topic), head, data
+
+
+def parts_of(entries: Iterable[Parts]) -> list[bytes]:
     """Of a record: room for what comes first, and the entries."""
-    parts = [b""]
-    for (topic, partition), base_offset, position, next_offset, data in entries:
-        parts += (_name(topic), _ENTRY.pack(partition, base_offset, position, next_offset, len(data)), data)
-    for (topic, partition), base_offset, position, next_offset, first, time_ms, delta, data in waiting:
-        where = (partition, base_offset, position, next_offset, len(data) + _WAITING_SIZE)
-        parts += (_name(topic), _WAITING_ENTRY.pack(*where, first, time_ms, delta), data)
-    return parts
+    return [b"", *chain.from_iterable(entries)]
 
 
 def finish(parts: list[bytes], size: int, position: int, identity: bytes) -> None:

@@ -16,12 +16,12 @@ from shim.log.files import Files
 from shim.log.flush import Flusher
 from shim.log.handover import LOOSE_FLUSH, Handover, closed_clean, recovery_points, take_over
 from shim.log.journal import Journal, Redone
+from shim.log.journal_records import Parts
 from shim.log.partition import PartitionLog
 from shim.log.recovery import LeftBehind, LoggedRecord
 from shim.log.settings import LogSettings
 from shim.log.settling import Settling
 from shim.log.shares import Share, deal_out, gather
-from shim.log.waiting import WaitingEntry
 
 OFFSETS_TOPIC: Final = "__consumer_offsets"
 
@@ -36,21 +36,32 @@ class PartitionWrite(NamedTuple):
     ``records`` is a list of record sets, each the records of one request: a set is never split between batches, so it
     is recovered whole or not at all. Sets share one batch while that stays within ``batching.MAX_BATCH_BYTES``; one
     that is in a transaction, or the end of one, is a batch by itself.
-    ``timestamp_ms``: milliseconds since the epoch, of all the records. ``may_wait``: once they are durable nobody need
-    read them soon. Then they may come into one batch with those of later writes, whose time is that of the first of
-    them, and cannot be read before :meth:`OffsetsLog.settle`.
+    ``timestamp_ms``: milliseconds since the epoch, of all the records.
     """
 
     partition: int
     records: Sequence[Appended]
     timestamp_ms: int
     topic: str = OFFSETS_TOPIC
-    may_wait: bool = False
 
+
+class MayWait(NamedTuple):
+    """What one write appends to partitions of a topic of which nobody need read it soon: record sets, by partition.
+
+    Once they are durable they may come into one batch with those of later writes, whose time is that of the first of
+    them, and cannot be read before :meth:`OffsetsLog.settle`.
+    """
+
+    topic: str
+    timestamp_ms: int
+    records: Mapping[int, Sequence[Appended]]
+
+
+_NOTHING: Final = MayWait("", 0, {})
 
 _Prepared: TypeAlias = list[tuple[PartitionWrite, PartitionLog, list[PreparedBatch]]]
 _Writes: TypeAlias = list[tuple[PartitionWrite, PartitionLog]]
-_Staged: TypeAlias = list[tuple[PartitionWrite, PartitionLog, WaitingEntry]]
+_Staged: TypeAlias = list[tuple[int, PartitionLog, Parts]]
 
 
 class Maintained(NamedTuple):
@@ -209,7 +220,7 @@ class OffsetsLog:
         deal_out(self._files, self.data_dir.path, count, self._handover.note())
         return all(log.ends_clean for log in self._partitions.values())
 
-    def partition_log(self, partition: int, *, topic: str = OFFSETS_TOPIC) -> PartitionLog:
+    def partition_log(self, partition: int, topic: str = OFFSETS_TOPIC) -> PartitionLog:
         """Raises LogError when the log is closed, ValueError when there is no such partition."""
         if self._closed:  # another process may have the data directory by now
             raise LogError("the log is closed")
@@ -235,7 +246,7 @@ class OffsetsLog:
 
     # --- writing -----------------------------------------------------------------------------------------------------
 
-    def write(self, writes: Sequence[PartitionWrite]) -> dict[int, OSError]:
+    def write(self, writes: Sequence[PartitionWrite], may_wait: MayWait | None = None) -> dict[int, OSError]:
         """Appends to each partition and makes it durable (as far as the flush policy says so). Gives those that failed,
         with why; all others are durable. Where one of several topics fails, its number counts as failed.
 
@@ -247,7 +258,7 @@ class OffsetsLog:
         for a timestamp beyond 64 bits.
         """
         failed: dict[int, OSError] = {}
-        staged, at_once = self._staged(writes)
+        staged, at_once = self._staged(writes, may_wait)
         try:
             written = self._written(at_once, failed)
         except BaseException:
@@ -257,11 +268,11 @@ class OffsetsLog:
             staged = _left(failed, staged)
         begins_segment = any(log.begins_segment for _, log, _ in written)
         if self._flushes_first and not begins_segment and self._journaled(written, staged):
-            for write, log, _ in staged:
-                self._settling.keep(log, write.timestamp_ms)
+            if may_wait is not None and staged:
+                self._settling.keep([log for _, log, _ in staged], may_wait.timestamp_ms)
         else:
-            if staged:
-                written = _without(failed, [*written, *self._written_staged(staged, failed)])
+            if may_wait is not None and staged:
+                written = _without(failed, [*written, *self._written_staged(may_wait, staged, failed)])
             synced = [(write.partition, log) for write, log, _ in written if self._flushes_first or log.must_sync]
             failed |= self._flusher.sync(synced)
         # What one topic has is not acknowledged when another topic has failed: the recovery takes it back.
@@ -289,31 +300,35 @@ class OffsetsLog:
                 written.append((write, log, batches))
         return _without(failed, written)
 
-    def _staged(self, writes: Sequence[PartitionWrite]) -> tuple[_Staged, _Writes]:
+    def _staged(self, writes: Sequence[PartitionWrite], may_wait: MayWait | None) -> tuple[_Staged, _Writes]:
         """What can wait, for the journal, and the rest. Raises as :meth:`write` does."""
-        logs = [self.partition_log(write[0], topic=write[3]) for write in writes]
-        if len(logs) > 1 and len(set(logs)) < len(logs):
-            raise ValueError(f"a partition named twice in one write: {[str(log.topic_partition) for log in logs]}")
+        at_once = [(write, self.partition_log(write[0], write[3])) for write in writes]
+        topic, timestamp_ms, records = may_wait or _NOTHING
+        waiting = [(number, self.partition_log(number, topic), its) for number, its in records.items()]
+        named = {log for _, log in at_once}
+        named.update([log for _, log, _ in waiting])
+        if len(named) < len(at_once) + len(waiting):
+            raise ValueError(f"a partition named twice in one write: {[str(log.topic_partition) for log in named]}")
         staged: _Staged = []
-        at_once: _Writes = []
-        for write, log in zip(writes, logs, strict=True):
-            _, records, timestamp_ms, _, may_wait = write
-            if may_wait and (entry := log.stage(records, timestamp_ms)) is not None:
-                staged.append((write, log, entry))
+        for number, log, its in waiting:
+            entry = log.stage(its, timestamp_ms)
+            if entry is not None:
+                staged.append((number, log, entry))
             else:
-                at_once.append((write, log))
+                at_once.append((PartitionWrite(number, its, timestamp_ms, topic), log))
         return staged, at_once
 
-    def _written_staged(self, staged: _Staged, failed: dict[int, OSError]) -> _Prepared:
+    def _written_staged(self, may_wait: MayWait, staged: _Staged, failed: dict[int, OSError]) -> _Prepared:
         """Where there is no journal to wait in."""
+        topic, timestamp_ms, records = may_wait
         written: _Prepared = []
-        for write, log, _ in staged:
+        for number, log, _ in staged:
             try:
                 log.write_staged()
             except OSError as error:
-                failed[write.partition] = located(error, log.folder)
+                failed[number] = located(error, log.folder)
             else:
-                written.append((write, log, []))
+                written.append((PartitionWrite(number, records[number], timestamp_ms, topic), log, []))
         return _without(failed, written)
 
     def _journaled(self, written: _Prepared, staged: _Staged) -> bool:
@@ -321,7 +336,8 @@ class OffsetsLog:
         if not written and not staged:
             return True
         entries = [log.journal_entry(batches) for _, log, batches in written]
-        return self._journal.append(entries, [entry for _, _, entry in staged] if staged else ())
+        entries += [entry for _, _, entry in staged]
+        return self._journal.append(entries)
 
     def settle(self, partition: int, *, topic: str) -> None:
         """What waits of the partition can be read after that. For the thread that writes. Raises LogError when the log
@@ -453,8 +469,8 @@ def _prepared(writes: _Writes, failed: dict[int, OSError]) -> _Prepared:
 
 
 def _left(failed: Mapping[int, OSError], staged: _Staged) -> _Staged:
-    _drop([each for each in staged if each[0].partition in failed])
-    return [each for each in staged if each[0].partition not in failed]
+    _drop([each for each in staged if each[0] in failed])
+    return [each for each in staged if each[0] not in failed]
 
 
 def _drop(staged: _Staged) -> None:

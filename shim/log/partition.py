@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Final
 
 from shim.log.active import ActiveSegment, LastBatch
 from shim.log.batching import Appended, PreparedBatch, prepare_batches
@@ -17,15 +16,12 @@ from shim.log.errors import LogError, RecoveryNeeded, SyncFailed
 from shim.log.files import Files
 from shim.log.index import batches_from
 from shim.log.journal import Journal
-from shim.log.journal_records import JournalEntry
+from shim.log.journal_records import Parts, entry_parts
 from shim.log.recovery import Expected, LeftBehind, LoggedRecord, Start, recover_segments
 from shim.log.segment import Segment, SoundBatch, Unread, closed_batches
 from shim.log.settings import LogSettings
 from shim.log.snapshot import PartitionSnapshots
 from shim.log.torn_tail import Known
-from shim.log.waiting import WaitingEntry
-
-_new: Final[Any] = tuple.__new__  # it skips the constructors of named tuples
 
 
 class PartitionLog:
@@ -161,24 +157,22 @@ class PartitionLog:
         self._rolled.append(full.finish())
         return self._active
 
-    def journal_entry(self, batches: Sequence[PreparedBatch]) -> JournalEntry:
+    def journal_entry(self, batches: Sequence[PreparedBatch]) -> Parts:
         """What the write under way has written, none of it into a new segment."""
         base_offset, position, _ = self._ends.acknowledged
         data = batches[0].data if len(batches) == 1 else b"".join([batch.data for batch in batches])
-        entry = (self.topic_partition, base_offset, position, self._ends.written.offset, data)
-        made: JournalEntry = _new(JournalEntry, entry)
-        return made
+        return entry_parts(self.topic_partition, base_offset, position, self._ends.written.offset, data)
 
     # --- records that wait -------------------------------------------------------------------------------------------
 
-    def stage(self, record_sets: Sequence[Appended], timestamp_ms: int) -> WaitingEntry | None:
+    def stage(self, record_sets: Sequence[Appended], timestamp_ms: int) -> Parts | None:
         """What the journal is to have of these, for :meth:`Deferred.keep` to follow, or :meth:`Deferred.drop`, or
         :meth:`write_staged`. None where they cannot wait: they are many, or the segment is to be rolled first, or the
         log takes no writes.
         """
         waiting = self.deferred.waiting
         if waiting is not None and self._recovered:
-            return waiting.stage(self.topic_partition, record_sets)
+            return waiting.stage(record_sets)
         active = self._active
         if active is None or not self._recovered or self._journal is None:
             return None

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from typing import Final
 
+from shim.log.journal_records import Parts, waiting_parts
 from shim.log.partition import PartitionLog
-from shim.log.waiting import WaitingEntry
 
 _WAITING_MS: Final = 1000
 """What waits is written after so long, and tried again after so long."""
@@ -25,10 +25,12 @@ class Settling:
         self._told: set[PartitionLog] = set()
         """That what waits cannot be written."""
 
-    def keep(self, log: PartitionLog, timestamp_ms: int) -> None:
-        """The journal has what was staged; where that is much it is written."""
-        is_written = log.deferred.keep() and self.settle(log)
-        if not is_written and self.due_ms is None:
+    def keep(self, logs: Iterable[PartitionLog], timestamp_ms: int) -> None:
+        """The journal has what was staged in these; where that is much it is written."""
+        for log in logs:
+            if log.deferred.keep():
+                self.settle(log)
+        if self.due_ms is None:
             self.due_ms = timestamp_ms + _WAITING_MS
 
     def settle_due(self, now_ms: int) -> None:
@@ -50,9 +52,9 @@ class Settling:
             if log.deferred.since_ms is not None:
                 self.settle(log)
 
-    def still_waiting(self) -> list[WaitingEntry]:
+    def still_waiting(self) -> list[Parts]:
         """Of partitions that take no writes now, as they are being read back, or the disk is full."""
-        return [entry for log in self._logs if (entry := log.deferred.entry) is not None]
+        return [waiting_parts(*entry) for log in self._logs if (entry := log.deferred.entry) is not None]
 
     def settle(self, log: PartitionLog) -> bool:
         """Whether nothing of it waits any more."""

@@ -14,45 +14,30 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from protocol.records.batches import HEADER_SIZE, encoded_size, frame_records, framed_batch
 from protocol.records.record_runs import frame_runs
 from shim.log.active import LogEnd
 from shim.log.batching import Appended, PreparedBatch, Runs
 from shim.log.checkpoint import TopicPartition
+from shim.log.journal_records import Parts, WaitingEntry, waiting_parts
 
 MOST_BYTES: Final = 32 << 10
 """From here on they are written to the segment, and no flight may add more than this: who looks into the history for
 the newest decodes a batch."""
 
-_new: Final[Any] = tuple.__new__  # it skips the constructors of named tuples
-
 _logger = logging.getLogger(__name__)
-
-
-class WaitingEntry(NamedTuple):
-    """What the journal has of a flight's records: ``data``, framed, the first at offset delta ``delta`` of the batch
-    that they come into. Its place is byte ``position`` of the segment of ``base_offset``, its first offset is
-    ``first_offset``, its time ``timestamp_ms``. After these records comes ``next_offset``."""
-
-    partition: TopicPartition
-    base_offset: int
-    position: int
-    next_offset: int
-    first_offset: int
-    timestamp_ms: int
-    delta: int
-    data: bytes
 
 
 class Waiting:
     """Those of one partition, whose log ends at ``place`` without them. ``room``: how many bytes the batch may have
     there."""
 
-    __slots__ = ("_count", "_parts", "_staged", "_staged_count", "place", "room", "size", "timestamp_ms")
+    __slots__ = ("_count", "_partition", "_parts", "_staged", "_staged_count", "place", "room", "size", "timestamp_ms")
 
-    def __init__(self, place: LogEnd, timestamp_ms: int, room: int) -> None:
+    def __init__(self, partition: TopicPartition, place: LogEnd, timestamp_ms: int, room: int) -> None:
+        self._partition = partition
         self.place = place
         self.timestamp_ms = timestamp_ms
         self.room = room
@@ -67,30 +52,30 @@ class Waiting:
     def is_empty(self) -> bool:
         return not self._count
 
-    def stage(self, partition: TopicPartition, record_sets: Sequence[Appended]) -> WaitingEntry | None:
+    def stage(self, record_sets: Sequence[Appended]) -> Parts | None:
         """What the journal is to have of these, which are to wait, too, once :meth:`keep` says so. None where they
         cannot: they are many, or in a transaction, or none; or so many wait already, since they cannot be written."""
-        if self.size > MOST_BYTES or not _are_few(record_sets):
-            return None
+        room = min(MOST_BYTES, self.room - self.size) if self.size <= MOST_BYTES else 0
         parts: list[bytes | bytearray] = []
         delta = first = self._count
         for each in record_sets:
-            if isinstance(each, Runs):
-                delta = frame_runs(each.runs, parts, delta)
-            elif isinstance(each, list):
+            if each.__class__ is Runs:
+                delta = frame_runs(each[0], parts, delta)
+            elif isinstance(each, list) and encoded_size(each) <= MOST_BYTES:
+                # Of a group that is deleted there may be 16 MiB: that is not framed in vain.
                 frame_records(each, parts, delta)
                 delta += len(each)
             else:
                 return None
         data = b"".join(parts)
-        if not 0 < len(data) <= min(MOST_BYTES, self.room - self.size):
+        if not 0 < len(data) <= room:
             return None
         self._staged = data
         self._staged_count = delta - first
         base_offset, position, offset = self.place
-        fields = (partition, base_offset, position, offset + delta, offset, self.timestamp_ms, first, data)
-        made: WaitingEntry = _new(WaitingEntry, fields)
-        return made
+        return waiting_parts(
+            self._partition, base_offset, position, offset + delta, offset, self.timestamp_ms, first, data
+        )
 
     def keep(self) -> bool:
         """The journal has what was staged. Gives whether so many wait that they should be written."""
@@ -109,22 +94,11 @@ class Waiting:
         count = self._count + self._staged_count
         return _batch(self.place.offset, count, [*self._parts, self._staged], self.timestamp_ms)
 
-    def entry(self, partition: TopicPartition) -> WaitingEntry:
+    def entry(self) -> WaitingEntry:
         """All that wait, for a journal that begins anew."""
         base_offset, position, offset = self.place
-        data = b"".join(self._parts)
-        return WaitingEntry(partition, base_offset, position, offset + self._count, offset, self.timestamp_ms, 0, data)
-
-
-def _are_few(record_sets: Sequence[Appended]) -> bool:
-    """Of a group that is deleted there may be 16 MiB: that is not framed in vain."""
-    size = 0
-    for each in record_sets:
-        if isinstance(each, Runs):
-            size += sum(map(len, each.runs))
-        elif isinstance(each, list):
-            size += encoded_size(each)
-    return size <= MOST_BYTES
+        data, after = b"".join(self._parts), offset + self._count
+        return WaitingEntry(self._partition, base_offset, position, after, offset, self.timestamp_ms, 0, data)
 
 
 def _batch(offset: int, count: int, parts: Iterable[bytes], timestamp_ms: int) -> PreparedBatch:

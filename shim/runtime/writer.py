@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple, TypeVar, TypeVarTuple
 
 from protocol.own.history_log import HISTORY_TOPIC
 from protocol.own.state_log import STATE_TOPIC
-from shim.log import OFFSETS_TOPIC, Maintained, OffsetsLog, PartitionWrite
+from shim.log import OFFSETS_TOPIC, Maintained, MayWait, OffsetsLog, PartitionWrite
 from shim.metrics import FlushCounts
 from shim.runtime.clock import Clock
 from shim.runtime.flight import Batch, Flight, RecordSet, Ticket
@@ -175,15 +175,18 @@ class Writer:
         self._gives_way_at = self._took_off_at + self._enough
         now = self._clock.now()
         writes: list[PartitionWrite] = []
+        history: dict[int, list[RecordSet]] = {}
         for number, records in flight.records.items():
             if records.offsets:
-                writes.append(_new(PartitionWrite, (number, records.offsets, now, OFFSETS_TOPIC, False)))
+                writes.append(_new(PartitionWrite, (number, records.offsets, now, OFFSETS_TOPIC)))
             if records.state:
-                writes.append(_new(PartitionWrite, (number, records.state, now, STATE_TOPIC, False)))
+                writes.append(_new(PartitionWrite, (number, records.state, now, STATE_TOPIC)))
             if records.history and number not in self._without_history:
-                writes.append(_new(PartitionWrite, (number, records.history, now, HISTORY_TOPIC, True)))
+                history[number] = records.history
+        may_wait = MayWait(HISTORY_TOPIC, now, history) if history else None
         self._taking = self._snapshots.begin()
-        self._thread.begin(self._landed, self._write, writes, self._taking.number if self._taking is not None else None)
+        of_snapshot = self._taking.number if self._taking is not None else None
+        self._thread.begin(self._landed, self._write, writes, may_wait, of_snapshot)
 
     def give_way(self) -> None:
         """For a loop that is busy with other things: let the thread have the core where a write takes longer than it
@@ -195,9 +198,9 @@ class Writer:
             self._thread.tell_within(min(self._enough * _AS_LONG_AGAIN, _MOST_SECONDS))
             self._gives_way_at = self._took_off_at + (time.monotonic() - self._took_off_at) * _LATER
 
-    def _write(self, writes: list[PartitionWrite], of_snapshot: int | None) -> Written:
+    def _write(self, writes: list[PartitionWrite], may_wait: MayWait | None, of_snapshot: int | None) -> Written:
         """In the thread."""
-        failed = self._log.write(writes) if writes else {}
+        failed = self._log.write(writes, may_wait) if writes or may_wait else {}
         if of_snapshot is None or of_snapshot in failed:
             return Written(failed, None)
         return Written(failed, self._snapshots.ends_of(of_snapshot))

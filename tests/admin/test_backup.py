@@ -12,7 +12,7 @@ import pytest
 from protocol.own.history_log import HISTORY_TOPIC
 from protocol.partition import partition_for
 from shim.admin.at_rest.backing_up import back_up
-from shim.log import OFFSETS_TOPIC, LogSettings, OffsetsLog, PartitionWrite
+from shim.log import OFFSETS_TOPIC, LogSettings, MayWait, OffsetsLog, PartitionWrite
 from shim.log.cleaner.cleaner import Cleaner
 from shim.log.cleaner.cleaning import CleanerSettings
 from shim.log.files import Files
@@ -241,11 +241,8 @@ def test_history_that_waits_in_the_journal_of_a_running_shim_is_in_it(tmp_path: 
 
     def commit_both(number: int) -> None:
         record = commit_record("g", "topic", 0, number)
-        writes = [
-            PartitionWrite(0, [[record]], TIMESTAMP),
-            PartitionWrite(0, [[record]], TIMESTAMP, HISTORY_TOPIC, True),
-        ]
-        assert offsets_log.write(writes) == {}
+        history = MayWait(HISTORY_TOPIC, TIMESTAMP, {0: [[record]]})
+        assert offsets_log.write([PartitionWrite(0, [[record]], TIMESTAMP)], history) == {}
 
     for number in range(4):
         commit_both(number)

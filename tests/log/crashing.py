@@ -24,11 +24,11 @@ from shim.log import waiting as waiting_log
 from shim.log.checkpoint import RECOVERY_POINT_CHECKPOINT, TopicPartition, read_checkpoint
 from shim.log.data_dir import META_NAME, DataDir, segment_name
 from shim.log.handover import CLEAN_SHUTDOWN
+from shim.log.journal_records import WaitingEntry
 from shim.log.names import STAND_IN
-from shim.log.offsets_log import OffsetsLog, PartitionWrite
+from shim.log.offsets_log import MayWait, OffsetsLog, PartitionWrite
 from shim.log.recovery import LoggedRecord
 from shim.log.settings import LogSettings
-from shim.log.waiting import WaitingEntry
 from tests.log.lost_files import LostFiles, PowerFailure
 
 DATA_DIR = Path("/disk/shim/data")
@@ -271,11 +271,10 @@ class Lives:
         writes = {at: self._record_sets() for at in chosen}
         for at, record_sets in writes.items():
             self.kept[at].in_doubt += record_sets
+        waits = {at for at in chosen if at.topic == WAITING_TOPIC and self.rng.random() < 0.8}
         failed = log.write(
-            [
-                PartitionWrite(p, writes[t, p], self.now_ms, t, t == WAITING_TOPIC and self.rng.random() < 0.8)  # type: ignore[index]
-                for t, p in chosen
-            ]
+            [PartitionWrite(at.partition, writes[at], self.now_ms, at.topic) for at in chosen if at not in waits],
+            MayWait(WAITING_TOPIC, self.now_ms, {at.partition: writes[at] for at in chosen if at in waits}),
         )
         for at, record_sets in writes.items():
             if at.partition not in failed:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import errno
 import logging
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
 from protocol.records.batches import batches, decode_records
-from shim.log import EndOfTransaction, LogSettings, OffsetsLog, PartitionWrite, Runs, journal_records
+from shim.log import EndOfTransaction, LogSettings, MayWait, OffsetsLog, PartitionWrite, Runs, journal_records
 from shim.log import journal as journal_module
 from shim.log.journal import JOURNAL_NAME
 from shim.log.journal_records import read_entries
@@ -36,7 +36,7 @@ def data_dir(tmp_path: Path) -> Path:
 def log(data_dir: Path, files: FaultyFiles) -> Iterator[OffsetsLog]:
     log = opened(data_dir, files)
     for partition in range(PARTITIONS):  # into an empty segment nothing waits
-        assert log.write([write(partition, one("first"))]) == {}
+        assert wait(log, write(partition, one("first"))) == {}
         assert keys_in(data_dir, partition) == [b"first"]
     yield log
     files.heal()
@@ -52,7 +52,13 @@ def opened(data_dir: Path, files: FaultyFiles | None = None, settings: LogSettin
 
 
 def write(partition: int, *record_sets: RecordSet, at_ms: int = NOW) -> PartitionWrite:
-    return PartitionWrite(partition, list(record_sets), at_ms, may_wait=True)
+    return PartitionWrite(partition, list(record_sets), at_ms)
+
+
+def wait(log: OffsetsLog, *writes: PartitionWrite, at_once: Sequence[PartitionWrite] = ()) -> dict[int, OSError]:
+    """Of one topic and time."""
+    ((topic, at_ms),) = {(write.topic, write.timestamp_ms) for write in writes}
+    return log.write(at_once, MayWait(topic, at_ms, {write.partition: write.records for write in writes}))
 
 
 def keys_in(data_dir: Path, partition: int) -> list[bytes | None]:
@@ -88,7 +94,7 @@ def after_a_crash(data_dir: Path, *, of_the_machine: bool) -> Path:
 def test_they_are_in_the_journal_and_become_one_batch(log: OffsetsLog, data_dir: Path, files: FaultyFiles) -> None:
     files.calls.clear()
     for number in range(3):
-        assert log.write([write(0, one(f"{number}"), one("more"), at_ms=NOW + number)]) == {}
+        assert wait(log, write(0, one(f"{number}"), one("more"), at_ms=NOW + number)) == {}
     journal = data_dir / JOURNAL_NAME
     assert files.calls == [("pwrite", journal), ("fdatasync", journal)] * 3, "no segment is touched"
     assert log.log_end_offset(0) == 1
@@ -107,7 +113,7 @@ def test_a_crash_loses_none_and_doubles_none(
     for number in range(4):
         if number == settled:
             log.settle(0, topic="__consumer_offsets")
-        assert log.write([write(0, one(f"{number}")), write(1, one(f"{number}"))]) == {}
+        assert wait(log, write(0, one(f"{number}")), write(1, one(f"{number}"))) == {}
     if settled == 4:
         log.settle(0, topic="__consumer_offsets")
     crashed = after_a_crash(data_dir, of_the_machine=of_the_machine)
@@ -116,9 +122,9 @@ def test_a_crash_loses_none_and_doubles_none(
 
 
 def test_what_is_written_at_once_comes_behind_what_waits(log: OffsetsLog, data_dir: Path) -> None:
-    assert log.write([write(0, one("waits"))]) == {}
-    assert log.write([write(0, one("at once"))._replace(may_wait=False)]) == {}
-    assert log.write([write(0, one("waits again"))]) == {}
+    assert wait(log, write(0, one("waits"))) == {}
+    assert log.write([write(0, one("at once"))]) == {}
+    assert wait(log, write(0, one("waits again"))) == {}
     assert keys_in(data_dir, 0) == [b"first", b"waits", b"at once"]
     crashed = after_a_crash(data_dir, of_the_machine=True)
     assert recovered(crashed) == [b"first", b"waits", b"at once", b"waits again"]
@@ -127,17 +133,17 @@ def test_what_is_written_at_once_comes_behind_what_waits(log: OffsetsLog, data_d
 def test_many_do_not_wait_for_long(log: OffsetsLog, data_dir: Path) -> None:
     value = "v" * (MOST_BYTES // 4)
     for number in range(5):
-        assert log.write([write(0, one(f"{number}", value))]) == {}
+        assert wait(log, write(0, one(f"{number}", value))) == {}
     assert batches_in(data_dir, 0) == [(0, 1, NOW), (1, 4, NOW)]
-    assert log.write([write(0, one("large", "v" * MOST_BYTES))]) == {}
+    assert wait(log, write(0, one("large", "v" * MOST_BYTES))) == {}
     assert batches_in(data_dir, 0) == [(0, 1, NOW), (1, 4, NOW), (5, 1, NOW), (6, 1, NOW)]
 
 
 def test_runs_wait_and_the_end_of_a_transaction_does_not(log: OffsetsLog, data_dir: Path) -> None:
     run = b"\x02k\x02v\x00"
-    assert log.write([PartitionWrite(0, [Runs([run], 1), one("list")], NOW, may_wait=True)]) == {}
+    assert wait(log, PartitionWrite(0, [Runs([run], 1), one("list")], NOW)) == {}
     assert keys_in(data_dir, 0) == [b"first"]
-    assert log.write([PartitionWrite(0, [EndOfTransaction(1, 0, True, 0)], NOW, may_wait=True)]) == {}
+    assert wait(log, PartitionWrite(0, [EndOfTransaction(1, 0, True, 0)], NOW)) == {}
     assert keys_in(data_dir, 0)[:3] == [b"first", b"k", b"list"]
     assert len(batches_in(data_dir, 0)) == 3
 
@@ -145,9 +151,9 @@ def test_runs_wait_and_the_end_of_a_transaction_does_not(log: OffsetsLog, data_d
 def test_they_are_written_after_a_second(log: OffsetsLog, data_dir: Path) -> None:
     assert settle_due_ms(log) is None
     log.maintain(NOW)
-    assert log.write([write(0, one("a"))]) == {}
-    assert log.write([write(1, one("b"), at_ms=NOW + 700)]) == {}
-    assert log.write([write(2, one("c"), at_ms=NOW + 400)]) == {}
+    assert wait(log, write(0, one("a"))) == {}
+    assert wait(log, write(1, one("b"), at_ms=NOW + 700)) == {}
+    assert wait(log, write(2, one("c"), at_ms=NOW + 400)) == {}
     assert settle_due_ms(log) == NOW + 1000
     assert log.maintain(NOW + 499).next_ms == NOW + 1000
     assert keys_in(data_dir, 0) == [b"first"]
@@ -165,17 +171,17 @@ def settle_due_ms(log: OffsetsLog) -> int | None:
 
 def test_a_segment_that_is_to_be_rolled_is(data_dir: Path) -> None:
     log = opened(data_dir, settings=LogSettings(segment_bytes=200, roll_ms=1_000))
-    log.write([write(0, one("first"))])
+    wait(log, write(0, one("first")))
     for number in range(40):
-        assert log.write([write(0, one(f"{number}"), at_ms=NOW + number)]) == {}
+        assert wait(log, write(0, one(f"{number}"), at_ms=NOW + number)) == {}
     log.settle(0, topic="__consumer_offsets")
     segments = log.partition_log(0).closed_segments()
     assert len(segments) > 1
     assert all(closed.size <= 200 for closed in segments)
-    log.write([write(1, one("first"))])
-    assert log.write([write(1, one("late"), at_ms=NOW + 2_000)]) == {}
+    wait(log, write(1, one("first")))
+    assert wait(log, write(1, one("late"), at_ms=NOW + 2_000)) == {}
     assert len(log.partition_log(1).closed_segments()) == 1, "too old"
-    log.write([write(1, one("more"), at_ms=NOW + 2_001)])
+    wait(log, write(1, one("more"), at_ms=NOW + 2_001))
     log.partition_log(1).roll(NOW + 2_002)
     log.close()
     assert recovered(data_dir) == [b"first", *(b"%d" % number for number in range(40))]
@@ -183,9 +189,9 @@ def test_a_segment_that_is_to_be_rolled_is(data_dir: Path) -> None:
 
 
 def test_a_partition_that_is_read_back_has_them(log: OffsetsLog) -> None:
-    assert log.write([write(0, one("a"))]) == {}
+    assert wait(log, write(0, one("a"))) == {}
     assert [record.key for record in log.recover(0)] == [b"first", b"a"]
-    assert log.write([write(0, one("b"))]) == {}
+    assert wait(log, write(0, one("b"))) == {}
     assert [record.key for record in log.recover(0)] == [b"first", b"a", b"b"]
 
 
@@ -195,7 +201,7 @@ def test_a_partition_that_is_read_back_has_them(log: OffsetsLog) -> None:
 def test_a_full_disk_takes_nothing_that_waits(
     log: OffsetsLog, data_dir: Path, files: FaultyFiles, caplog: pytest.LogCaptureFixture
 ) -> None:
-    assert log.write([write(0, one("a"))]) == {}
+    assert wait(log, write(0, one("a"))) == {}
     files.fail("pwrite", errno.ENOSPC, "__consumer_offsets-0")
     for late in (2_000, 4_000):
         assert log.maintain(NOW + late).failed == {}, "a chore throws no partition away"
@@ -204,9 +210,9 @@ def test_a_full_disk_takes_nothing_that_waits(
     assert "__consumer_offsets-0: what waits cannot be written" in told[0]
     with pytest.raises(OSError, match="No space left"):
         log.settle(0, topic="__consumer_offsets")
-    assert log.write([write(0, one("b")), write(1, one("b"))]) == {}, "the journal takes it"
+    assert wait(log, write(0, one("b")), write(1, one("b"))) == {}, "the journal takes it"
     assert [record.key for record in log.recover(0)] == [b"first"]
-    failed = log.write([write(0, one("at once"))._replace(may_wait=False)])
+    failed = log.write([write(0, one("at once"))])
     assert list(failed) == [0]
     assert recovered(after_a_crash(data_dir, of_the_machine=False)) == [b"first", b"a", b"b"]
     files.heal()
@@ -218,7 +224,7 @@ def test_a_full_disk_takes_nothing_that_waits(
 def test_a_journal_that_begins_anew_has_what_still_waits(
     log: OffsetsLog, data_dir: Path, files: FaultyFiles, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert log.write([write(0, one("a")), write(1, one("a"))]) == {}
+    assert wait(log, write(0, one("a")), write(1, one("a"))) == {}
     files.fail("pwrite", errno.ENOSPC, "__consumer_offsets-0")
     monkeypatch.setattr(journal_module, "FULL_BYTES", 1)
     assert log.maintain(NOW).failed == {}
@@ -227,14 +233,14 @@ def test_a_journal_that_begins_anew_has_what_still_waits(
     crashed = after_a_crash(data_dir, of_the_machine=False)
     assert recovered(crashed) == [b"first", b"a"]
     assert recovered(crashed, 1) == [b"first", b"a"]
-    assert log.write([write(0, one("b"))]) == {}
+    assert wait(log, write(0, one("b"))) == {}
     assert recovered(after_a_crash(data_dir, of_the_machine=False)) == [b"first", b"a", b"b"]
 
 
 def test_a_stop_that_cannot_write_them_leaves_them_to_the_next_start(
     log: OffsetsLog, data_dir: Path, files: FaultyFiles
 ) -> None:
-    assert log.write([write(0, one("a"))]) == {}
+    assert wait(log, write(0, one("a"))) == {}
     files.fail("pwrite", errno.ENOSPC, "__consumer_offsets-0")
     log.close()
     assert not log.ended_clean
@@ -246,10 +252,10 @@ def test_where_the_journal_fails_they_are_written_to_the_segments(
     log: OffsetsLog, data_dir: Path, files: FaultyFiles, is_found: bool
 ) -> None:
     """``is_found``: whether the record of the journal that has failed is there after all."""
-    assert log.write([write(0, one("a"))]) == {}
+    assert wait(log, write(0, one("a"))) == {}
     before = (data_dir / JOURNAL_NAME).read_bytes()
     files.fail("fdatasync", errno.EIO, JOURNAL_NAME)
-    assert log.write([write(0, one("b"))]) == {}
+    assert wait(log, write(0, one("b"))) == {}
     assert keys_in(data_dir, 0) == [b"first", b"a", b"b"]
     crashed = after_a_crash(data_dir, of_the_machine=False)
     if not is_found:
@@ -261,12 +267,12 @@ def test_where_the_journal_fails_they_are_written_to_the_segments(
 def test_where_nothing_takes_them_they_are_refused(
     log: OffsetsLog, data_dir: Path, files: FaultyFiles, method: str
 ) -> None:
-    assert log.write([write(0, one("a"))]) == {}
+    assert wait(log, write(0, one("a"))) == {}
     files.fail(method, errno.EIO)
-    assert list(log.write([write(0, one("b"))])) == [0]
+    assert list(wait(log, write(0, one("b")))) == [0]
     files.heal()
     assert [record.key for record in log.recover(0)] in ([b"first"], [b"first", b"a"])
-    assert log.write([write(0, one("c"))]) == {}
+    assert wait(log, write(0, one("c"))) == {}
     assert recovered(after_a_crash(data_dir, of_the_machine=True)) == [b"first", b"a", b"c"]
 
 
@@ -274,11 +280,9 @@ def test_another_topic_that_fails_takes_what_was_staged_with_it(data_dir: Path, 
     log = OffsetsLog.open(data_dir, 1, topics=("__consumer_offsets", "history"), files=files)
     for topic in ("history", "__consumer_offsets"):
         list(log.recover(0, topic=topic))
-    both = [write(0, one("1")), write(0, one("1"))._replace(topic="history")]
-    assert log.write(both) == {}
+    assert wait(log, write(0, one("1"))._replace(topic="history"), at_once=[write(0, one("1"))]) == {}
     files.fail("pwrite", errno.EIO, "__consumer_offsets-0")
-    at_once = PartitionWrite(0, [one("2")], NOW)
-    assert list(log.write([at_once, write(0, one("2"))._replace(topic="history")])) == [0]
+    assert list(wait(log, write(0, one("2"))._replace(topic="history"), at_once=[write(0, one("2"))])) == [0]
     files.heal()
     for topic in ("history", "__consumer_offsets"):
         assert [record.key for record in log.recover(0, topic=topic)] == [b"1"]
@@ -294,7 +298,7 @@ def test_a_journal_of_the_version_before_is_read(
     with monkeypatch.context() as before:
         before.setattr(journal_records, "_MAGIC", b"OSJRNL\x00\x01")
         log = opened(data_dir)
-        assert log.write([write(0, one("a"))._replace(may_wait=False)]) == {}
+        assert log.write([write(0, one("a"))]) == {}
         crashed = after_a_crash(data_dir, of_the_machine=True)
         log.close()
     assert recovered(crashed) == [b"a"]

@@ -10,14 +10,22 @@ from pathlib import Path
 
 import pytest
 
-from shim.log import LogSettings, OffsetsLog, PartitionWrite
+from shim.log import LogSettings, MayWait, OffsetsLog, PartitionWrite
 from shim.log import waiting as waiting_module
 from shim.log.active import LogEnd
 from shim.log.checkpoint import TopicPartition
 from shim.log.files import Files
 from shim.log.journal import JOURNAL_NAME, Journal
-from shim.log.journal_records import JournalEntry, read_entries, read_waiting
-from shim.log.waiting import Waiting, WaitingEntry, batches_of
+from shim.log.journal_records import (
+    JournalEntry,
+    WaitingEntry,
+    entries_of,
+    entry_parts,
+    read_entries,
+    read_waiting,
+    waiting_parts,
+)
+from shim.log.waiting import Waiting, batches_of
 from tests.log.faulty_files import FaultyFiles
 from tests.log.lost_files import LostFiles, PowerFailure
 
@@ -36,15 +44,19 @@ def values(log: OffsetsLog) -> list[bytes]:
     return [record.key for record in found]
 
 
-def written(key: str, size: int = 10, *, may_wait: bool = True, at_ms: int = NOW) -> list[PartitionWrite]:
-    return [PartitionWrite(0, [[(key.encode(), bytes(size))]], at_ms, TOPIC, may_wait)]
+def at_once(key: str, partition: int = 0) -> list[PartitionWrite]:
+    return [PartitionWrite(partition, [[(key.encode(), bytes(10))]], NOW, TOPIC)]
+
+
+def waits(key: str, size: int = 10) -> tuple[list[PartitionWrite], MayWait]:
+    return [], MayWait(TOPIC, NOW, {0: [[(key.encode(), bytes(size))]]})
 
 
 def begun(data_dir: Path, files: Files, settings: LogSettings | None = None) -> OffsetsLog:
     """A log in which records can wait."""
     log = opened(data_dir, files, settings)
     assert values(log) == []
-    assert log.write(written("first", may_wait=False)) == {}
+    assert log.write(at_once("first")) == {}
     log.maintain(NOW)
     return log
 
@@ -56,7 +68,7 @@ def test_no_more_wait_than_a_start_can_tell_from_what_stands_there(tmp_path: Pat
     files.fail("pwrite", errno.EIO, SEGMENT)
     acknowledged = ["first"]
     for number in range(200):
-        if not log.write(written(f"{number}", 1000)):
+        if not log.write(*waits(f"{number}", 1000)):
             acknowledged.append(f"{number}")
         else:
             values(log)
@@ -66,7 +78,7 @@ def test_no_more_wait_than_a_start_can_tell_from_what_stands_there(tmp_path: Pat
     files.heal()
     files.fail("fdatasync", errno.EIO, JOURNAL_NAME)  # and the segment takes it now
     for key in ("more", "last"):
-        assert log.write(written(key, 1000)) == {}
+        assert log.write(*waits(key, 1000)) == {}
     acknowledged += ["more", "last"]
     files.heal()
     shutil.copytree(tmp_path / "data", tmp_path / "killed")
@@ -79,7 +91,7 @@ def test_no_more_wait_than_a_start_can_tell_from_what_stands_there(tmp_path: Pat
 def test_a_roll_for_which_what_waits_cannot_be_written_is_no_failure(tmp_path: Path) -> None:
     files = FaultyFiles()
     log = begun(tmp_path / "data", files)
-    assert log.write(written("waits")) == {}
+    assert log.write(*waits("waits")) == {}
     files.fail("pwrite", errno.ENOSPC, SEGMENT)
     partition = log.partition_log(0, topic=TOPIC)
     partition.roll_older_than(NOW + 10_000)
@@ -98,9 +110,9 @@ def test_a_roll_that_cannot_be_settled_for_keeps_no_other_from_being_done(tmp_pa
     log = OffsetsLog.open(tmp_path / "data", 2, topics=(TOPIC,), files=files)
     for number in range(2):
         list(log.recover(number, topic=TOPIC))
-        assert log.write([written("first", may_wait=False)[0]._replace(partition=number)]) == {}
+        assert log.write([*at_once("first", number)]) == {}
     log.maintain(NOW)
-    assert log.write(written("waits")) == {}
+    assert log.write(*waits("waits")) == {}
     files.fail("pwrite", errno.EIO, SEGMENT)
     partitions = log.partition_logs()
     for partition in partitions:
@@ -122,13 +134,13 @@ def test_a_journal_that_begins_anew_keeps_what_waits(seed: int) -> None:
     data_dir = Path("/disk/data")
     log = begun(data_dir, files)
     for key in ("one", "two", "three"):
-        assert log.write(written(key, 300)) == {}
+        assert log.write(*waits(key, 300)) == {}
     reading = log.recover(0, topic=TOPIC)  # from here on it takes no writes
     files.crash_at = files.calls + rng.randrange(12)
     with suppress(PowerFailure):
         log.maintain(NOW + 1_000_000)
         list(reading)
-        log.write(written("four", 300))
+        log.write(*waits("four", 300))
     again = opened(data_dir, files.after_power_failure())
     assert values(again)[:4] == [b"first", b"one", b"two", b"three"]
 
@@ -137,7 +149,7 @@ def test_a_journal_that_cannot_begin_anew_goes_on(tmp_path: Path) -> None:
     files = FaultyFiles()
     data_dir = tmp_path / "data"
     log = begun(data_dir, files)
-    assert log.write(written("waits")) == {}
+    assert log.write(*waits("waits")) == {}
     for later, method in enumerate(("create", "pwrite", "fdatasync", "rename"), 1):
         target = data_dir / JOURNAL_NAME if method == "rename" else ".unfinished"
         files.fail(method, errno.ENOSPC, SEGMENT, str(target))
@@ -148,7 +160,7 @@ def test_a_journal_that_cannot_begin_anew_goes_on(tmp_path: Path) -> None:
         assert not list(data_dir.glob("*.unfinished")), "a full disk has room for what is of use"
         files.heal()
         assert values(log)[:2] == [b"first", b"waits"]
-        assert log.write(written(method)) == {}
+        assert log.write(*waits(method)) == {}
         shutil.copytree(data_dir, tmp_path / method)
         again = opened(tmp_path / method, Files())
         assert values(again)[-1] == method.encode()
@@ -168,14 +180,14 @@ def test_a_journal_whose_predecessor_cannot_be_closed_has_its_name_made_durable(
     files = NotClosedFiles()
     data_dir = tmp_path / "data"
     log = begun(data_dir, files)
-    assert log.write(written("waits")) == {}
+    assert log.write(*waits("waits")) == {}
     files.fail("close", errno.EIO, JOURNAL_NAME)
     log.recover(0, topic=TOPIC)  # it takes no writes
     log.maintain(NOW + 1_000_000)
     files.heal()
     files.calls.clear()
     values(log)
-    assert log.write(written("more")) == {}
+    assert log.write(*waits("more")) == {}
     assert ("sync_directory", data_dir) in files.calls
     log.close()
 
@@ -184,7 +196,7 @@ def test_an_end_with_records_that_wait_is_none_in_good_order(tmp_path: Path) -> 
     files = FaultyFiles()
     data_dir = tmp_path / "data"
     log = begun(data_dir, files)
-    assert log.write(written("waits")) == {}
+    assert log.write(*waits("waits")) == {}
     files.fail("pwrite", errno.EIO, SEGMENT)
     log.close()
     assert not log.ended_clean
@@ -199,22 +211,23 @@ def test_none_waits_for_the_first_batch_of_a_segment(tmp_path: Path) -> None:
     log = begun(tmp_path / "data", Files())
     partition = log.partition_log(0, topic=TOPIC)
     partition.roll(NOW)
-    assert log.write(written("second")) == {}
+    assert log.write(*waits("second")) == {}
     assert partition.deferred.since_ms is None
     assert partition.recovery_point == 2
-    assert log.write(written("third")) == {}
+    assert log.write(*waits("third")) == {}
     assert partition.deferred.entry is not None
     log.close()
 
 
 def test_what_comes_behind_a_gap_is_no_part_of_a_batch() -> None:
     at, place = TopicPartition(TOPIC, 0), LogEnd(0, 100, 7)
-    waiting = Waiting(place, NOW, 1 << 20)
+    waiting = Waiting(at, place, NOW, 1 << 20)
     entries = []
     for key in (b"one", b"two", b"three"):
-        entry = waiting.stage(at, [[(key, b"")]])
-        assert entry is not None
-        entries.append(entry)
+        parts = waiting.stage([[(key, b"")]])
+        assert parts is not None
+        entry = b"".join(parts)
+        entries += [each for each in entries_of(entry, 0, len(entry)) if isinstance(each, WaitingEntry)]
         waiting.keep()
     assert [each.batch for each in batches_of(entries)] == [waiting.batch()]
     (first,) = batches_of([entries[0], entries[2]])
@@ -233,18 +246,18 @@ def test_the_name_of_a_journal_that_begins_in_another_file_is_durable_before_it_
     files.sync_directory(Path("/"))
     files.sync_directory(data_dir)
     at = TopicPartition(TOPIC, 0)
-    waits = WaitingEntry(at, 0, 100, 8, 7, NOW, 0, b"waits")
-    assert journal.append((), [waits])
+    waiting = WaitingEntry(at, 0, 100, 8, 7, NOW, 0, b"waits")
+    assert journal.append([waiting_parts(*waiting)])
     if seed % 2:  # the name cannot be synced at first
         files.error_in = frozenset({"sync_directory"})
         files.errors = dict.fromkeys((files.calls, files.calls + 1), errno.EIO)
         with pytest.raises(OSError, match="Input/output"):
-            journal.begin_anew([waits])
-        assert not journal.append([JournalEntry(at, 0, 200, 20, b"not durable here")])
+            journal.begin_anew([waiting_parts(*waiting)])
+        assert not journal.append([entry_parts(*JournalEntry(at, 0, 200, 20, b"not durable here"))])
     else:
-        journal.begin_anew([waits])
+        journal.begin_anew([waiting_parts(*waiting)])
     entry = JournalEntry(at, 0, 200, 20, b"durable")
-    assert journal.append([entry])
+    assert journal.append([entry_parts(*entry)])
     files = files.after_power_failure()
     found = list(read_entries(data_dir / JOURNAL_NAME, files.content()[data_dir / JOURNAL_NAME]))
     assert found == [entry]
@@ -262,12 +275,12 @@ def test_a_name_that_could_not_be_synced_is_given_anew(relied_on_by: str, seed: 
     journal.begin_anew()
     files.sync_directory(data_dir)
     at = TopicPartition(TOPIC, 0)
-    assert journal.append([JournalEntry(at, 0, 200, 20, b"of the file before")])
-    waits = WaitingEntry(at, 0, 100, 8, 7, NOW, 0, b"waits")
+    assert journal.append([entry_parts(*JournalEntry(at, 0, 200, 20, b"of the file before"))])
+    waiting = WaitingEntry(at, 0, 100, 8, 7, NOW, 0, b"waits")
     files.error_in = frozenset({"sync_directory"})
     files.errors = {files.calls: errno.EIO}
     with pytest.raises(OSError, match="Input/output"):
-        journal.begin_anew([waits])
+        journal.begin_anew([waiting_parts(*waiting)])
     if relied_on_by == "append":
         assert journal.append([])
     else:
@@ -276,7 +289,7 @@ def test_a_name_that_could_not_be_synced_is_given_anew(relied_on_by: str, seed: 
     assert files.open_files == 0
     content = files.after_power_failure().content()[data_dir / JOURNAL_NAME]
     assert list(read_entries(data_dir / JOURNAL_NAME, content)) == []
-    assert read_waiting(data_dir / JOURNAL_NAME, content) == ([] if relied_on_by == "begin_anew" else [waits])
+    assert read_waiting(data_dir / JOURNAL_NAME, content) == ([] if relied_on_by == "begin_anew" else [waiting])
 
 
 def test_what_was_staged_in_a_flight_that_failed_is_not_written_with_what_waits(tmp_path: Path) -> None:
@@ -284,10 +297,10 @@ def test_what_was_staged_in_a_flight_that_failed_is_not_written_with_what_waits(
     log = OffsetsLog.open(tmp_path / "data", 1, topics=("offsets", TOPIC), files=files)
     assert not list(log.recover(0, topic="offsets"))
     assert not values(log)
-    assert log.write(written("first", may_wait=False)) == {}
-    assert log.write(written("waits")) == {}
+    assert log.write(at_once("first")) == {}
+    assert log.write(*waits("waits")) == {}
     files.fail("pwrite", errno.EIO, "offsets-0/")
-    assert 0 in log.write([PartitionWrite(0, [[(b"key", b"")]], NOW, "offsets"), *written("refused")])
+    assert 0 in log.write([PartitionWrite(0, [[(b"key", b"")]], NOW, "offsets")], waits("refused")[1])
     files.heal()
     log.settle(0, topic=TOPIC)  # before it is recovered
     assert values(log) == [b"first", b"waits"]
@@ -302,8 +315,8 @@ def test_what_a_recovery_writes_while_the_journal_is_written_to_the_segment_is_n
     files = LostFiles(rng=random.Random(seed))
     data_dir = Path("/data")
     log = begun(data_dir, files)
-    assert log.write(written("second", may_wait=False)) == {}
-    assert log.write(written("waits")) == {}
+    assert log.write(at_once("second")) == {}
+    assert log.write(*waits("waits")) == {}
     reading = log.recover(0, topic=TOPIC)
     redo = Journal.redo_partition
 

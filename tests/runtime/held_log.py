@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Self
 from protocol.errors import ErrorCode
 from protocol.own.history_log import HISTORY_TOPIC
 from protocol.own.state_log import STATE_TOPIC
-from shim.log import OFFSETS_TOPIC, LogSettings, OffsetsLog, PartitionWrite
+from shim.log import OFFSETS_TOPIC, LogSettings, MayWait, OffsetsLog, PartitionWrite
 from tests.log.faulty_files import FaultyFiles
 
 WAIT_SECONDS = 60.0
@@ -47,12 +47,13 @@ class HeldLog(OffsetsLog):
         log._loop = asyncio.get_running_loop()
         return log
 
-    def write(self, writes: Sequence[PartitionWrite]) -> dict[int, OSError]:
-        self.writes.append(list(writes))
+    def write(self, writes: Sequence[PartitionWrite], may_wait: MayWait | None = None) -> dict[int, OSError]:
+        topic, timestamp_ms, waiting = may_wait or MayWait("", 0, {})
+        self.writes.append([*writes, *(PartitionWrite(n, its, timestamp_ms, topic) for n, its in waiting.items())])
         self._loop.call_soon_threadsafe(self._begun.release)
         if not self._released.acquire(timeout=WAIT_SECONDS):
             raise TimeoutError("the test never released this write")
-        return super().write(writes)
+        return super().write(writes, may_wait)
 
     async def write_begun(self) -> None:
         """Wait until one more write has begun; it has not touched the disk then."""

@@ -34,11 +34,11 @@ from shim.log.errors import CorruptLog, LogError, located
 from shim.log.files import Files
 from shim.log.handover import leave_clean, recovery_points
 from shim.log.journal import write_entries
+from shim.log.journal_records import WaitingEntry
 from shim.log.places import PLACES_NAME
 from shim.log.segment import BadBytes, find_sound_batch, sound_batches
 from shim.log.swap import finish_swap
 from shim.log.torn_tail import copy_range
-from shim.log.waiting import WaitingEntry
 
 _ATTEMPTS: Final = 20
 _UNFINISHED: Final = ".unfinished"

@@ -13,9 +13,8 @@ from shim.log.data_dir import DataDirLock
 from shim.log.files import Files
 from shim.log.handover import closed_clean, recovery_points
 from shim.log.journal import JOURNAL_NAME, Journal
-from shim.log.journal_records import read_entries, read_waiting
+from shim.log.journal_records import WaitingEntry, read_entries, read_waiting
 from shim.log.shares import gather, remove_shares, share_folders
-from shim.log.waiting import WaitingEntry
 
 _logger = logging.getLogger(__name__)
 

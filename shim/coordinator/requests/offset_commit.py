@@ -74,11 +74,10 @@ def offset_commit(decision: Decision, caller: Caller, version: int, request: Off
 
 def _commit_rows(decision: Decision, remembered: Caller | None, request: OffsetCommitRequest) -> None:
     """All offsets of a request whose partitions are rows, and so have no metadata and no condition."""
-    group_id, generation_id, member_id, instance_id, _, topics, _ = request
-    who: Who | None = None
-    if remembered is not None:
-        who = _new(Who, (generation_id, member_id, instance_id, *remembered))
-    for topic in topics:
+    group_id = request.group_id
+    # Generation, member and instance.
+    who: Who | None = None if remembered is None else _new(Who, request[1:4] + remembered)
+    for topic in request.topics:
         decision.write_rows(group_id, topic.name, cast(CommitRows, topic.partitions), who)
 
 
