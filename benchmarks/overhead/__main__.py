@@ -1,4 +1,4 @@
-"""`python -m benchmarks.overhead [--json] [--only TEXT] [--rounds N] [--seconds S]`."""
+"""`python -m benchmarks.overhead [--json] [--only TEXT] [--starts N] [--rounds N] [--seconds S]`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import statistics
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Self
 
 import click
 from rich.box import MARKDOWN
@@ -17,10 +17,11 @@ from rich.table import Table
 
 from benchmarks.commit.generator import Load
 from benchmarks.commit.report import conditions
-from benchmarks.overhead.sides import OFF, Measured, Side, all_sides
+from benchmarks.overhead.sides import HISTORY, OFF, ON, Measured, Side, a_broker, all_sides, together
 
 GOAL: Final = 0.95
 """What is to be left of the rate of a shim that has all of it off."""
+_WARM_SECONDS: Final = 0.5
 _MB: Final = 1e6
 _GB: Final = 1e9
 _MILLION: Final = 1e6
@@ -42,7 +43,7 @@ class Line(NamedTuple):
     def connections(self) -> int:
         return self.load.connections if self.load is not None else _FETCHING
 
-    def shown(self, numbers: Measured) -> tuple[str, str]:
+    def shown(self, numbers: Numbers) -> tuple[str, str]:
         if self.load is None:
             return f"{numbers.rate / _MB:,.0f} MB/s", f"{numbers.cpu * _GB:.2f} s a GB"
         return f"{numbers.rate:,.0f}/s", f"{numbers.cpu * _MILLION:.1f} µs"
@@ -59,76 +60,99 @@ LINES: Final = (
 
 
 class Numbers(NamedTuple):
-    """One side of a line, over all rounds: medians; ``rate_left`` and ``cpu_more`` of each round's own ratio to the
-    side that has all of it off."""
+    """One side of a line, over all starts: medians, and of the ratios to the side that has all of it off, start by
+    start, the least and the largest, too."""
 
     side: str
-    measured: Measured
+    rate: float
+    cpu: float
     rate_left: float
+    rate_left_from: float
+    rate_left_to: float
     cpu_more: float
 
+    @classmethod
+    def of(cls, side: str, own: Sequence[Measured], off: Sequence[Measured]) -> Self:
+        rates = [one.rate / other.rate for one, other in zip(own, off, strict=True)]
+        return cls(
+            side,
+            statistics.median(one.rate for one in own),
+            statistics.median(one.cpu for one in own),
+            statistics.median(rates),
+            min(rates),
+            max(rates),
+            statistics.median(one.cpu / other.cpu for one, other in zip(own, off, strict=True)),
+        )
 
-def run(sides: Sequence[Side], line: Line, rounds: int, seconds: float) -> list[Numbers]:
+
+def run(sides: Sequence[Side], line: Line, rounds: int, seconds: float) -> dict[str, Measured]:
+    """By side, all rounds of it together: what looks once in a while is in one of them."""
     for side in sides:
-        line.measured(side, seconds)  # warm
+        line.measured(side, _WARM_SECONDS)
     taken: dict[str, list[Measured]] = {side.name: [] for side in sides}
     for number in range(rounds):
         turn = number % len(sides)
         for side in (*sides[turn:], *sides[:turn]):
             taken[side.name].append(line.measured(side, seconds))
-    return [
-        Numbers(
-            name,
-            Measured(*map(statistics.median, zip(*own, strict=True))),
-            statistics.median(one.rate / off.rate for one, off in zip(own, taken[OFF], strict=True)),
-            statistics.median(one.cpu / off.cpu for one, off in zip(own, taken[OFF], strict=True)),
-        )
-        for name, own in taken.items()
-    ]
+    return {name: together(own) for name, own in taken.items()}
+
+
+def concluded(starts: Sequence[dict[str, Measured]]) -> list[Numbers]:
+    off = [each[OFF] for each in starts]
+    return [Numbers.of(name, [each[name] for each in starts], off) for name in starts[0]]
 
 
 def as_table(found: Sequence[tuple[Line, list[Numbers]]]) -> Table:
-    table = Table("", "", "rate", "CPU of the shim", "rate, of all off", "CPU, of all off", "goal", box=MARKDOWN)
+    table = Table("", "", "rate", "CPU", "rate, of all off", "from .. to", "CPU, of all off", "goal", box=MARKDOWN)
     for column in table.columns[2:]:
         column.justify = "right"
     for line, sides in found:
         for number, each in enumerate(sides):
-            ratios = (f"{each.rate_left:.2f}", f"{each.cpu_more:.2f}", f"{GOAL}") if number else ("", "", "")
-            table.add_row("" if number else line.name, each.side, *line.shown(each.measured), *ratios)
+            ratios = ("", "", "")
+            if number:
+                between = f"{each.rate_left_from:.2f} .. {each.rate_left_to:.2f}"
+                ratios = (f"{each.rate_left:.2f}", between, f"{each.cpu_more:.2f}")
+            goal = f"{GOAL}" if each.side in (HISTORY, ON) else ""
+            table.add_row("" if number else line.name, each.side, *line.shown(each), *ratios, goal)
     return table
-
-
-def as_json(numbers: Numbers) -> dict[str, float]:
-    """Rates in requests or bytes a second, processor seconds for one of them."""
-    return {**numbers.measured._asdict(), "rate_left": numbers.rate_left, "cpu_more": numbers.cpu_more}
 
 
 @click.command()
 @click.option("--json", "to_json", is_flag=True, help="JSON on standard output instead of a table.")
 @click.option("--only", metavar="TEXT", default="", help="Only the lines whose name has TEXT in it.")
-@click.option("--rounds", default=6, show_default=True, type=click.IntRange(1), help="Of each line.")
-@click.option("--seconds", default=3.0, show_default=True, help="Of each side in each round.")
+@click.option("--starts", default=4, show_default=True, type=click.IntRange(1), help="Of all the shims.")
+@click.option("--rounds", default=4, show_default=True, type=click.IntRange(1), help="Of each line after each start.")
+@click.option("--seconds", default=2.0, show_default=True, help="Of each side in each round.")
 @click.option("--directory", type=click.Path(exists=True, path_type=Path), help="On which disk all write.")
-def main(to_json: bool, only: str, rounds: int, seconds: float, directory: Path | None) -> None:
+def main(to_json: bool, only: str, starts: int, rounds: int, seconds: float, directory: Path | None) -> None:
     """What metrics, the history and an open console cost: commits, offset fetches and what is forwarded.
 
-    Three shims in front of one broker take turns: one without a history and without an admin port; one with the
-    history; one with everything, at which three pages of the console are open and a Prometheus and a StatsD server are
-    served, more often than by default, while it is measured. CPU is of the shim's whole process.
+    Four shims in front of one broker take turns: two without a history and without an admin port; one with the history;
+    one with everything, at which three pages of the console are open, and a Prometheus and a StatsD server are served,
+    as often as by default, while it is measured. CPU is of the shim's whole process.
+
+    Two processes that do the same are not equally quick, for as long as they live. So all are started anew a few times,
+    and the second one that has all of it off tells by how much two differ that should not.
     """
     chosen = [line for line in LINES if only in line.name]
     if not chosen:
         raise click.BadParameter(f"no line has {only!r} in its name", param_hint="--only")
+    connections = max(line.connections for line in chosen)
     shown = Console(stderr=True)
+    taken: dict[Line, list[dict[str, Measured]]] = {line: [] for line in chosen}
     with (
         tempfile.TemporaryDirectory(dir=directory, prefix="benchmarks-overhead-") as temporary,
-        all_sides(Path(temporary), max(line.connections for line in chosen)) as sides,
+        a_broker(Path(temporary) / "kafka") as broker,
         Progress(console=shown, transient=True, disable=not shown.is_terminal) as progress,
     ):
-        found = [(line, run(sides, line, rounds, seconds)) for line in progress.track(chosen, description="measuring")]
-    here = conditions(rounds, seconds, ())
+        for start in progress.track(range(starts), description="measuring"):
+            with all_sides(broker, Path(temporary) / f"start-{start}", connections) as sides:
+                for line in chosen:
+                    taken[line].append(run(sides, line, rounds, seconds))
+    found = [(line, concluded(of_line)) for line, of_line in taken.items()]
+    here = conditions(rounds, seconds, ()) | {"starts": starts}
     if to_json:
-        lines = {line.name: {each.side: as_json(each) for each in numbers} for line, numbers in found}
+        lines = {line.name: {each.side: each._asdict() for each in numbers} for line, numbers in found}
         click.echo(json.dumps({**here, "goal": GOAL, "lines": lines}, indent=2, ensure_ascii=False))
         return
     # A table that is cut to the width of a pipe is of no use to anybody.
@@ -136,7 +160,8 @@ def main(to_json: bool, only: str, rounds: int, seconds: float, directory: Path 
     console.print(as_table(found))
     console.print(
         f"{here['date']}, {here['python']}, {here['kafka']}, {here['cores']} cores shared with the load, load average "
-        f"{here['load_average']}; medians of {rounds} rounds of {seconds:g} s a side, taking turns",
+        f"{here['load_average']}; medians of {starts} starts of each shim, each of {rounds} rounds of {seconds:g} s, "
+        "taking turns; rates in requests or bytes a second, processor time for one of them",
         highlight=False,
     )
 

@@ -1,4 +1,4 @@
-"""Who looks at a shim while it works: a console that is open, and a Prometheus."""
+"""Who looks at a shim while it works: a console that is open, and a Prometheus, as often as they do by default."""
 
 from __future__ import annotations
 
@@ -26,31 +26,43 @@ PAGES: Final = (
     Look(("v1/groups/describe?group={group}",), 3.0),
 )
 """The console's first page, its groups and one group, each as its own script asks for it: open in three windows."""
-PROMETHEUS: Final = Look(("metrics",), 5.0)
-"""Three times as often as it looks by default."""
+PROMETHEUS: Final = Look(("metrics",), 15.0)
 
 
-@contextmanager
-def looked_at(admin: str, group: str) -> Iterator[None]:
-    """``admin``: the address of its port. What cannot be had is raised at the end."""
-    over = threading.Event()
+class Lookers:
+    """``admin``: the address of its port. ``group``: of which one page is open.
 
-    def look(what: Look) -> None:
-        while not over.is_set():
+    Between measurements nobody looks, and no time passes for them: so each looks as often, in all of them together, as
+    if they were one.
+    """
+
+    def __init__(self, admin: str, group: str) -> None:
+        self._admin = admin
+        self._group = group
+        self._due_in: dict[Look, float] = dict.fromkeys((*PAGES, PROMETHEUS), 0.0)
+
+    @contextmanager
+    def looking(self) -> Iterator[None]:
+        """What cannot be had is raised at the end."""
+        over = threading.Event()
+        with ThreadPoolExecutor(len(self._due_in)) as threads:
+            going_on = [threads.submit(self._look, each, over) for each in self._due_in]
+            try:
+                yield
+            finally:
+                over.set()
+            for each in going_on:
+                each.result()
+
+    def _look(self, what: Look, over: threading.Event) -> None:
+        due = time.monotonic() + self._due_in[what]
+        while not over.wait(max(0.0, due - time.monotonic())):
             for path in what.paths:
-                with urllib.request.urlopen(f"http://{admin}/{path.format(group=group)}", timeout=_ANSWER_S) as answer:
+                url = f"http://{self._admin}/{path.format(group=self._group)}"
+                with urllib.request.urlopen(url, timeout=_ANSWER_S) as answer:
                     answer.read()
-            over.wait(what.every_seconds)
-
-    looks = (*PAGES, PROMETHEUS)
-    with ThreadPoolExecutor(len(looks)) as threads:
-        going_on = [threads.submit(look, each) for each in looks]
-        try:
-            yield
-        finally:
-            over.set()
-        for each in going_on:
-            each.result()
+            due = time.monotonic() + what.every_seconds
+        self._due_in[what] = max(0.0, due - time.monotonic())
 
 
 def until_ready(admin: str, seconds: float) -> None:

@@ -1,10 +1,10 @@
-"""Three shims in front of one broker: all off, the history alone, and the history and everybody looking."""
+"""Shims in front of one broker: all off, twice; the history alone; and the history and everybody looking."""
 
 from __future__ import annotations
 
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -17,13 +17,13 @@ from benchmarks.commit.generator import TOPIC_PARTITIONS, Load
 from benchmarks.commit.sides import BROKER_PROPERTIES, HEAP_MB, JVM_OPTIONS, Generator
 from benchmarks.commit.wire import TOPIC as COMMITTED
 from benchmarks.connections.__main__ import fetching, prepare
-from benchmarks.overhead.looking import looked_at, until_ready
+from benchmarks.overhead.looking import Lookers, until_ready
 from shim.demo.parts import Broker
 from shim.demo.parts.ports import free_port
 from shim.demo.processes import HOST, ShimProcess
 from tests.hands_on_disk import hands_on_disk, passed_through
 
-OFF, HISTORY, ON = "all off", "history", "all on"
+OFF, TWIN, HISTORY, ON = "all off", "all off, another", "history", "all on"
 _ASKED: Final = "asked"
 _READY_S: Final = 60.0
 _NO_CLEANER: Final = ("log.cleaner.enable=false",)
@@ -32,10 +32,26 @@ was measured would seem to be slow."""
 
 
 class Measured(NamedTuple):
-    """``rate``: requests a second, or bytes; ``cpu``: processor seconds of the shim for one of them."""
+    """``done``: requests, or bytes, in so many seconds; ``cpu_seconds``: of the shim meanwhile."""
 
-    rate: float
-    cpu: float
+    done: float
+    seconds: float
+    cpu_seconds: float
+
+    @property
+    def rate(self) -> float:
+        """A second."""
+        return self.done / self.seconds
+
+    @property
+    def cpu(self) -> float:
+        """Processor seconds for one of them."""
+        return self.cpu_seconds / self.done
+
+
+def together(all_measured: Iterable[Measured]) -> Measured:
+    """As if it had been measured at once."""
+    return Measured(*map(sum, zip(*all_measured, strict=True)))
 
 
 class Side:
@@ -45,7 +61,7 @@ class Side:
         self.name = name
         self._port = shim.broker_port
         self._process = psutil.Process(shim.pid)
-        self._admin = admin
+        self._lookers = Lookers(admin, f"billing-invoices-{self._port}-0") if admin is not None else None
         self._commits = Generator(self._port, connections)
         self._round_trips = Generator(self._port, connections, _ASKED, module="benchmarks.proxy.round_trips")
 
@@ -55,7 +71,7 @@ class Side:
         before = self._cpu_seconds()
         with self._looked_at():
             carried = generator.carry(load)
-        return Measured(carried.done / carried.seconds, (self._cpu_seconds() - before) / carried.done)
+        return Measured(carried.done, carried.seconds, self._cpu_seconds() - before)
 
     def fetch(self, connections: int, seconds: float) -> Measured:
         """So many connections fetch 1 MiB at a time, as fast as they can."""
@@ -64,17 +80,14 @@ class Side:
             before = self._cpu_seconds()
             time.sleep(seconds)  # others work
             cpu = self._cpu_seconds() - before
-        rate = rates[0] * 1e6
-        return Measured(rate, cpu / (rate * seconds))
+        return Measured(rates[0] * 1e6 * seconds, seconds, cpu)
 
     def close(self) -> None:
         for each in (self._commits, self._round_trips):
             each.__exit__(None, None, None)
 
     def _looked_at(self) -> AbstractContextManager[None]:
-        if self._admin is None:
-            return nullcontext()
-        return looked_at(self._admin, f"billing-invoices-{self._port}-0")
+        return nullcontext() if self._lookers is None else self._lookers.looking()
 
     def _cpu_seconds(self) -> float:
         times = self._process.cpu_times()
@@ -82,27 +95,35 @@ class Side:
 
 
 @contextmanager
-def all_sides(folder: Path, connections: int) -> Iterator[list[Side]]:
-    with ExitStack() as running:
-        broker = running.enter_context(
-            Broker(folder / "kafka", heap_mb=HEAP_MB, properties=BROKER_PROPERTIES, jvm_options=JVM_OPTIONS)
-        )
+def a_broker(folder: Path) -> Iterator[Broker]:
+    """With the topics of all that is measured."""
+    with Broker(folder, heap_mb=HEAP_MB, properties=BROKER_PROPERTIES, jvm_options=JVM_OPTIONS) as broker:
         prepare(broker)
         admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
         for created in admin.create_topics([NewTopic(COMMITTED, TOPIC_PARTITIONS, 1), NewTopic(_ASKED, 1, 1)]).values():
             created.result(_READY_S)
+        yield broker
+
+
+@contextmanager
+def all_sides(broker: Broker, folder: Path, connections: int) -> Iterator[list[Side]]:
+    """Each a process that has just begun."""
+    folder.mkdir()
+    with ExitStack() as running:
         # Nobody reads these datagrams, and nobody closes the port under them.
         nobody = running.enter_context(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
         nobody.bind((HOST, 0))
         address = f"{HOST}:{free_port()}"
         pushed = f"metrics.statsd.address={HOST}:{nobody.getsockname()[1]}"
+        none = ("offsets.history.retention.minutes=0",)
         found = []
         for name, settings, looked in (
-            (OFF, ("offsets.history.retention.minutes=0",), None),
+            (OFF, none, None),
+            (TWIN, none, None),
             (HISTORY, (), None),
-            (ON, (f"admin.listen={address}", pushed, "metrics.statsd.interval.ms=1000"), address),
+            (ON, (f"admin.listen={address}", pushed), address),
         ):
-            where = folder / name.replace(" ", "-")
+            where = folder / name.replace(" ", "-").replace(",", "")
             settings = (*_NO_CLEANER, *settings)
             shim = running.enter_context(ShimProcess(where, broker.bootstrap_servers, broker.node_id, settings))
             if looked is not None:

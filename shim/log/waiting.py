@@ -55,7 +55,6 @@ class Waiting:
     def stage(self, record_sets: Sequence[Appended]) -> Parts | None:
         """What the journal is to have of these, which are to wait, too, once :meth:`keep` says so. None where they
         cannot: they are many, or in a transaction, or none; or so many wait already, since they cannot be written."""
-        room = min(MOST_BYTES, self.room - self.size) if self.size <= MOST_BYTES else 0
         parts: list[bytes | bytearray] = []
         delta = first = self._count
         for each in record_sets:
@@ -68,7 +67,8 @@ class Waiting:
             else:
                 return None
         data = b"".join(parts)
-        if not 0 < len(data) <= room:
+        size = len(data)
+        if not 0 < size <= MOST_BYTES or self.size > MOST_BYTES or self.size + size > self.room:
             return None
         self._staged = data
         self._staged_count = delta - first

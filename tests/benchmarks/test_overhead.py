@@ -8,18 +8,20 @@ import pytest
 from click.testing import CliRunner
 
 from benchmarks.overhead.__main__ import LINES, main
-from benchmarks.overhead.sides import HISTORY, OFF, ON
+from benchmarks.overhead.sides import HISTORY, OFF, ON, TWIN
 
 
 @pytest.mark.soak
-def test_lines_are_measured_at_all_three() -> None:
-    told = CliRunner().invoke(main, ["--only", "forwarded", "--rounds", "1", "--seconds", "0.5", "--json"])
+def test_lines_are_measured_at_all_sides() -> None:
+    arguments = ["--only", "forwarded", "--starts", "2", "--rounds", "1", "--seconds", "0.5", "--json"]
+    told = CliRunner().invoke(main, arguments)
     assert told.exit_code == 0, told.output
     lines = json.loads(told.stdout)["lines"]
     assert list(lines) == [line.name for line in LINES if "forwarded" in line.name]
     for sides in lines.values():
-        assert list(sides) == [OFF, HISTORY, ON]
+        assert list(sides) == [OFF, TWIN, HISTORY, ON]
         assert all(numbers["rate"] > 0 and numbers["rate_left"] > 0 for numbers in sides.values())
+        assert all(each["rate_left_from"] <= each["rate_left"] <= each["rate_left_to"] for each in sides.values())
         assert sides[OFF]["rate_left"] == 1
 
 

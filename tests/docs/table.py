@@ -52,7 +52,7 @@ ELSEWHERE: Final[Mapping[str, Elsewhere]] = {
         ("benchmarks.connections",),
     ),
     "python -m benchmarks.overhead": Elsewhere(
-        "tests/benchmarks/test_overhead.py::test_lines_are_measured_at_all_three", ("benchmarks.overhead",)
+        "tests/benchmarks/test_overhead.py::test_lines_are_measured_at_all_sides", ("benchmarks.overhead",)
     ),
     "python -m benchmarks.failover --rounds 101": Elsewhere(
         "tests/benchmarks/test_failover.py::test_both_sides_go_on", ("benchmarks.failover",)
