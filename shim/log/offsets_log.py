@@ -57,8 +57,6 @@ class MayWait(NamedTuple):
     records: Mapping[int, Sequence[Appended]]
 
 
-_NOTHING: Final = MayWait("", 0, {})
-
 _Prepared: TypeAlias = list[tuple[PartitionWrite, PartitionLog, list[PreparedBatch]]]
 _Writes: TypeAlias = list[tuple[PartitionWrite, PartitionLog]]
 _Staged: TypeAlias = list[tuple[int, PartitionLog, Parts]]
@@ -303,14 +301,15 @@ class OffsetsLog:
     def _staged(self, writes: Sequence[PartitionWrite], may_wait: MayWait | None) -> tuple[_Staged, _Writes]:
         """What can wait, for the journal, and the rest. Raises as :meth:`write` does."""
         at_once = [(write, self.partition_log(write[0], write[3])) for write in writes]
-        topic, timestamp_ms, records = may_wait or _NOTHING
-        waiting = [(number, self.partition_log(number, topic), its) for number, its in records.items()]
-        named = {log for _, log in at_once}
-        named.update([log for _, log, _ in waiting])
-        if len(named) < len(at_once) + len(waiting):
-            raise ValueError(f"a partition named twice in one write: {[str(log.topic_partition) for log in named]}")
+        logs = [log for _, log in at_once]
         staged: _Staged = []
-        for number, log, its in waiting:
+        if may_wait is None:
+            _check_named_once(logs)
+            return staged, at_once
+        topic, timestamp_ms, records = may_wait
+        waiting = [self.partition_log(number, topic) for number in records]
+        _check_named_once([*logs, *waiting])
+        for (number, its), log in zip(records.items(), waiting, strict=True):
             entry = log.stage(its, timestamp_ms)
             if entry is not None:
                 staged.append((number, log, entry))
@@ -448,6 +447,11 @@ class OffsetsLog:
             self.ended_clean = self._handover.leave()
         except OSError as error:
             _logger.warning("%s: not noted that it was closed in good order: %s", self.data_dir.path, error)
+
+
+def _check_named_once(logs: Sequence[PartitionLog]) -> None:
+    if len(logs) > 1 and len(set(logs)) < len(logs):
+        raise ValueError(f"a partition named twice in one write: {[str(log.topic_partition) for log in logs]}")
 
 
 def _without(failed: Mapping[int, OSError], written: _Prepared) -> _Prepared:

@@ -183,7 +183,7 @@ class Writer:
                 writes.append(_new(PartitionWrite, (number, records.state, now, STATE_TOPIC)))
             if records.history and number not in self._without_history:
                 history[number] = records.history
-        may_wait = MayWait(HISTORY_TOPIC, now, history) if history else None
+        may_wait: MayWait | None = _new(MayWait, (HISTORY_TOPIC, now, history)) if history else None
         self._taking = self._snapshots.begin()
         of_snapshot = self._taking.number if self._taking is not None else None
         self._thread.begin(self._landed, self._write, writes, may_wait, of_snapshot)
