@@ -7,6 +7,7 @@ import json
 import logging
 import shutil
 import signal
+import sys
 import tempfile
 import threading
 import time
@@ -39,6 +40,7 @@ MIRROR_TIMEOUT_S = 15.0
 MIRROR_LOOK_S = 0.2
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 PLAIN_WIDTH = 120  # columns, where standard output is no terminal
+PROGRAM = "offset-shim"
 
 Answer = TypeVar("Answer")
 
@@ -336,7 +338,8 @@ def run(*, keep: bool, json_wanted: bool) -> int:
         print(json.dumps(report, indent=2))  # noqa: T201 - the command's output
         return 0 if report["holds"] else 1
     holds = show(findings, console)
-    last = f"kept: {folder}" if keep else "`offset-shim demo --keep` keeps all this, to look at"
+    program = sys.argv[0] if Path(sys.argv[0]).name == PROGRAM else PROGRAM  # as it was called: `make` has it in .venv
+    last = f"kept: {folder}" if keep else f"`{program} demo --keep` keeps all this, to look at"
     console.print(last, markup=False, highlight=False, soft_wrap=True)
     return 0 if holds else 1
 

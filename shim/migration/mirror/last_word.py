@@ -39,7 +39,7 @@ def say_last_word(runtime: Runtime, mirror: Mirror) -> None:
         log.info("the cluster's own offsets are those of the log: %s%s", counted(served, "group"), but)
         return
     told = [f"{sum(map(len, left.values())):,} of {counted(served, 'group')}"] if left else []
-    told += [f"{counted(not_loaded, 'partition')} not loaded"] if not_loaded else []
+    told += [f"{counted(not_loaded, 'partition')} that it did not serve"] if not_loaded else []
     which = some_of([f"{some_of(sorted(groups))} ({why})" for why, groups in left.items()])
     log.warning(
         "the cluster's own offsets may not be those of the log: %s%s", " and ".join(told), which and f": {which}"
