@@ -73,24 +73,29 @@ class ClusterTopics:
         """As all brokers say that each of them knows of; a topic of which they do not all say the same is missing.
 
         One that knows of other brokers may have lost touch: it is as if it had not answered. Then the others say which
-        topic it is, but not that there is none. Raises :class:`UpstreamError` where no more than half of them answer.
+        topic it is, but not that there is none. So it is with one that hangs while most have answered. Raises
+        :class:`UpstreamError` where no more than half of them answer.
         """
         brokers = dict(self._cluster.brokers)
         if not brokers:
             raise UpstreamError("no broker is known")
-        asked = [self._ask(address, names) for address in brokers.values()]
-        answers = await asyncio.gather(*asked, return_exceptions=True)
+        asked = {node_id: asyncio.create_task(self._ask(address, names)) for node_id, address in brokers.items()}
+        try:
+            await _answered_by_most(asked.values())
+        finally:
+            hanging = {task for task in asked.values() if task.cancel()}
+            await asyncio.gather(*asked.values(), return_exceptions=True)
         views: list[View] = []
         failures: list[UpstreamError] = []
-        for node_id, answer in zip(brokers, answers, strict=True):
-            if isinstance(answer, UpstreamError):
-                failures.append(answer)
-            elif isinstance(answer, BaseException):
-                raise answer
-            elif {broker.node_id for broker in answer.brokers} != brokers.keys():
+        for node_id, task in asked.items():
+            if task in hanging:
+                failures.append(UpstreamError(f"broker {node_id} has not answered, and most others have"))
+            elif isinstance(error := task.exception(), UpstreamError):
+                failures.append(error)
+            elif {broker.node_id for broker in task.result().brokers} != brokers.keys():
                 failures.append(UpstreamError(f"broker {node_id} knows of other brokers than {sorted(brokers)}"))
             else:
-                views.append(seen(answer))
+                views.append(seen(task.result()))
         if 2 * len(views) <= len(brokers):
             raise failures[0]
         said = agreed(views)
@@ -141,6 +146,17 @@ class ClusterTopics:
 
     def close(self) -> None:
         self._connections.close()
+
+
+async def _answered_by_most(asked: Collection[asyncio.Task[metadata.MetadataResponse]]) -> None:
+    """Until they are done, or more than half have answered, and for so long no other one."""
+    left = set(asked)
+    while left:
+        answered = sum(task.done() and task.exception() is None for task in asked)
+        timeout = NEXT_AFTER_SECONDS if 2 * answered > len(asked) else None
+        done, left = await asyncio.wait(left, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
+        if not done:
+            return
 
 
 def seen(answer: metadata.MetadataResponse) -> dict[str, Topic | None]:

@@ -8,7 +8,12 @@ from collections.abc import Collection
 import pytest
 
 from protocol.errors import ErrorCode
-from protocol.messages.metadata import MetadataResponse, MetadataResponsePartition, MetadataResponseTopic
+from protocol.messages.metadata import (
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
 from shim.config import HostPort, Settings
 from shim.upstream import Cluster, ClusterTopics, Topic, UpstreamError, cluster_topics
 from shim.upstream.cluster_topics import agreed, seen
@@ -68,13 +73,28 @@ async def test_of_a_cluster_of_which_no_broker_is_known_not_all_can_be_asked() -
 class OneHangs(ClusterTopics):
     def __init__(self, cluster: Cluster, hangs: HostPort) -> None:
         super().__init__(cluster, Settings())
+        self._of_cluster = cluster
         self._hangs = hangs
+        self.given_up = 0
 
     async def _ask(self, address: HostPort, names: Collection[str]) -> MetadataResponse:
         if address == self._hangs:
-            await asyncio.Event().wait()
-        (name,) = names
-        return MetadataResponse(topics=(MetadataResponseTopic(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, name),))
+            try:
+                await asyncio.Event().wait()
+            except asyncio.CancelledError:
+                self.given_up += 1
+                raise
+        brokers = tuple(
+            MetadataResponseBroker(node_id, at.host, at.port) for node_id, at in self._of_cluster.brokers.items()
+        )
+        its = (MetadataResponsePartition(ErrorCode.NONE, 0, 1),)
+        said = {
+            name: MetadataResponseTopic(ErrorCode.NONE, name, A, partitions=its)
+            if name == "there"
+            else MetadataResponseTopic(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, name)
+            for name in names
+        }
+        return MetadataResponse(brokers=brokers, topics=tuple(said.values()))
 
 
 async def test_a_broker_that_hangs_is_not_waited_for_where_another_one_answers(
@@ -86,6 +106,23 @@ async def test_a_broker_that_hangs_is_not_waited_for_where_another_one_answers(
     for seconds in (0.001, 3600.0):
         monkeypatch.setattr(cluster_topics, "NEXT_AFTER_SECONDS", seconds)
         assert await asyncio.wait_for(topics.one(["orders"]), 30) == {"orders": None}
+
+
+async def test_all_are_not_waited_for_where_most_have_answered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What there is they say, and not what there is not: the one that hangs may know of it."""
+    monkeypatch.setattr(cluster_topics, "NEXT_AFTER_SECONDS", 0.001)
+    cluster = Cluster([], Settings())
+    brokers = {node_id: HostPort(name, 1) for node_id, name in enumerate("abc")}
+    monkeypatch.setattr(cluster, "_brokers", brokers)
+    topics = OneHangs(cluster, HostPort("b", 1))
+    assert await asyncio.wait_for(topics.all(["there", "gone"]), 30) == {"there": Topic(A, 1)}
+    del brokers[2]
+    asking = asyncio.create_task(topics.all(["gone"]))
+    await asyncio.wait([asking], timeout=0.1)
+    assert not asking.done(), "one of two says nothing for both"
+    asking.cancel()
+    await asyncio.wait([asking])
+    assert topics.given_up == 2
 
 
 async def test_who_leaves_while_brokers_are_asked_leaves_nothing_behind() -> None:
