@@ -12,7 +12,7 @@ from shim.log.batching import Appended
 from shim.log.checkpoint import TopicPartition
 from shim.log.ends import Ends
 from shim.log.errors import LogError, RecoveryNeeded
-from shim.log.journal_records import Parts, WaitingEntry
+from shim.log.journal_records import EncodedEntry, WaitingEntry
 from shim.log.settings import LogSettings
 from shim.log.waiting import Waiting
 
@@ -38,7 +38,7 @@ class Deferred:
         self.waiting: Waiting | None = None
         """With what is staged; None when there is neither. Let go of whole, as another thread may be looking at it."""
 
-    def begin(self, active: ActiveSegment, record_sets: Sequence[Appended], timestamp_ms: int) -> Parts | None:
+    def begin(self, active: ActiveSegment, record_sets: Sequence[Appended], timestamp_ms: int) -> EncodedEntry | None:
         """Stages the first records to wait for the end of this segment; None where they cannot wait."""
         if abs(timestamp_ms) > _LAST_MS:
             return None

@@ -34,8 +34,8 @@ from shim.log.files import Files
 from shim.log.journal_records import (
     FIRST,
     RECORD_HEADER_SIZE,
+    EncodedEntry,
     JournalEntry,
-    Parts,
     WaitingEntry,
     entries_of,
     finish,
@@ -91,7 +91,7 @@ class Journal:
         self._doubtful = True
         self._unusable_told = False
         # With what the file began, where a crash may bring the one back that had its name before.
-        self._unnamed: Sequence[Parts] | None = None
+        self._unnamed: Sequence[EncodedEntry] | None = None
 
     @property
     def is_full(self) -> bool:
@@ -101,7 +101,7 @@ class Journal:
     def is_empty(self) -> bool:
         return self._end == FIRST
 
-    def append(self, entries: Sequence[Parts]) -> bool:
+    def append(self, entries: Sequence[EncodedEntry]) -> bool:
         """Makes the entries durable. False when that failed, with a line in the log: then they have to be made durable
         where they stand, and after a crash they may be found here all the same."""
         with self._lock:
@@ -140,7 +140,7 @@ class Journal:
         self._files.write_at(self._fd, b"".join((*parts, zeros)), self._end)
         self._size = size
 
-    def begin_anew(self, still: Sequence[Parts] = ()) -> None:
+    def begin_anew(self, still: Sequence[EncodedEntry] = ()) -> None:
         """Everything that is in it is synced where it stands, and need not be found again, but what ``still`` waits.
         The file is made where there is none; its name is durable when the caller has synced the folder. Raises OSError:
         then it goes on."""
@@ -160,7 +160,7 @@ class Journal:
                 # What has failed is forgotten, but not durably.
                 self._doubtful = doubtful
 
-    def _begin_in_another_file(self, still: Sequence[Parts]) -> None:
+    def _begin_in_another_file(self, still: Sequence[EncodedEntry]) -> None:
         """In this one they could be lost: the new filling's header may be on the disk before its first record is, or
         half of that over what it was.
 

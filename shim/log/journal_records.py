@@ -75,17 +75,19 @@ class WaitingEntry(NamedTuple):
     data: bytes
 
 
-Parts: TypeAlias = tuple[bytes, bytes, bytes]
-"""An entry as a record has it."""
+EncodedEntry: TypeAlias = tuple[bytes, bytes, bytes]
+"""An entry as it stands in a record: topic, what comes before the data, and that."""
 
 
-def entry_parts(partition: TopicPartition, base_offset: int, position: int, next_offset: int, data: bytes) -> Parts:
+def encoded_entry(
+    partition: TopicPartition, base_offset: int, position: int, next_offset: int, data: bytes
+) -> EncodedEntry:
     """Of a :class:`JournalEntry`."""
     topic, number = partition
     return _name(topic), _ENTRY.pack(number, base_offset, position, next_offset, len(data)), data
 
 
-def waiting_parts(
+def encoded_waiting(
     partition: TopicPartition,
     base_offset: int,
     position: int,
@@ -94,7 +96,7 @@ def waiting_parts(
     timestamp_ms: int,
     delta: int,
     data: bytes,
-) -> Parts:
+) -> EncodedEntry:
     """Of a :class:`WaitingEntry`."""
     topic, number = partition
     size = len(data) + _WAITING_SIZE
@@ -102,7 +104,7 @@ def waiting_parts(
     return _name(topic), head, data
 
 
-def parts_of(entries: Iterable[Parts]) -> list[bytes]:
+def parts_of(entries: Iterable[EncodedEntry]) -> list[bytes]:
     """Of a record: room for what comes first, and the entries."""
     return [b"", *chain.from_iterable(entries)]
 

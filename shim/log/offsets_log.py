@@ -16,7 +16,7 @@ from shim.log.files import Files
 from shim.log.flush import Flusher
 from shim.log.handover import LOOSE_FLUSH, Handover, closed_clean, recovery_points, take_over
 from shim.log.journal import Journal, Redone
-from shim.log.journal_records import Parts
+from shim.log.journal_records import EncodedEntry
 from shim.log.partition import PartitionLog
 from shim.log.recovery import LeftBehind, LoggedRecord
 from shim.log.settings import LogSettings
@@ -59,7 +59,7 @@ class MayWait(NamedTuple):
 
 _Prepared: TypeAlias = list[tuple[PartitionWrite, PartitionLog, list[PreparedBatch]]]
 _Writes: TypeAlias = list[tuple[PartitionWrite, PartitionLog]]
-_Staged: TypeAlias = list[tuple[int, PartitionLog, Parts]]
+_Staged: TypeAlias = list[tuple[int, PartitionLog, EncodedEntry]]
 
 
 class Maintained(NamedTuple):

@@ -16,7 +16,7 @@ from shim.log.errors import LogError, RecoveryNeeded, SyncFailed
 from shim.log.files import Files
 from shim.log.index import batches_from
 from shim.log.journal import Journal
-from shim.log.journal_records import Parts, entry_parts
+from shim.log.journal_records import EncodedEntry, encoded_entry
 from shim.log.recovery import Expected, LeftBehind, LoggedRecord, Start, recover_segments
 from shim.log.segment import Segment, SoundBatch, Unread, closed_batches
 from shim.log.settings import LogSettings
@@ -157,15 +157,15 @@ class PartitionLog:
         self._rolled.append(full.finish())
         return self._active
 
-    def journal_entry(self, batches: Sequence[PreparedBatch]) -> Parts:
+    def journal_entry(self, batches: Sequence[PreparedBatch]) -> EncodedEntry:
         """What the write under way has written, none of it into a new segment."""
         base_offset, position, _ = self._ends.acknowledged
         data = batches[0].data if len(batches) == 1 else b"".join([batch.data for batch in batches])
-        return entry_parts(self.topic_partition, base_offset, position, self._ends.written.offset, data)
+        return encoded_entry(self.topic_partition, base_offset, position, self._ends.written.offset, data)
 
     # --- records that wait -------------------------------------------------------------------------------------------
 
-    def stage(self, record_sets: Sequence[Appended], timestamp_ms: int) -> Parts | None:
+    def stage(self, record_sets: Sequence[Appended], timestamp_ms: int) -> EncodedEntry | None:
         """What the journal is to have of these, for :meth:`Deferred.keep` to follow, or :meth:`Deferred.drop`, or
         :meth:`write_staged`. None where they cannot wait: they are many, or the segment is to be rolled first, or the
         log takes no writes.

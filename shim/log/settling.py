@@ -6,7 +6,7 @@ import logging
 from collections.abc import Collection, Iterable
 from typing import Final
 
-from shim.log.journal_records import Parts, waiting_parts
+from shim.log.journal_records import EncodedEntry, encoded_waiting
 from shim.log.partition import PartitionLog
 
 _WAITING_MS: Final = 1000
@@ -52,9 +52,9 @@ class Settling:
             if log.deferred.since_ms is not None:
                 self.settle(log)
 
-    def still_waiting(self) -> list[Parts]:
+    def still_waiting(self) -> list[EncodedEntry]:
         """Of partitions that take no writes now, as they are being read back, or the disk is full."""
-        return [waiting_parts(*entry) for log in self._logs if (entry := log.deferred.entry) is not None]
+        return [encoded_waiting(*entry) for log in self._logs if (entry := log.deferred.entry) is not None]
 
     def settle(self, log: PartitionLog) -> bool:
         """Whether nothing of it waits any more."""

@@ -21,7 +21,7 @@ from protocol.records.record_runs import frame_runs
 from shim.log.active import LogEnd
 from shim.log.batching import Appended, PreparedBatch, Runs
 from shim.log.checkpoint import TopicPartition
-from shim.log.journal_records import Parts, WaitingEntry, waiting_parts
+from shim.log.journal_records import EncodedEntry, WaitingEntry, encoded_waiting
 
 MOST_BYTES: Final = 32 << 10
 """From here on they are written to the segment, and no flight may add more than this: who looks into the history for
@@ -52,7 +52,7 @@ class Waiting:
     def is_empty(self) -> bool:
         return not self._count
 
-    def stage(self, record_sets: Sequence[Appended]) -> Parts | None:
+    def stage(self, record_sets: Sequence[Appended]) -> EncodedEntry | None:
         """What the journal is to have of these, which are to wait, too, once :meth:`keep` says so. None where they
         cannot: they are many, or in a transaction, or none; or so many wait already, since they cannot be written."""
         parts: list[bytes | bytearray] = []
@@ -73,7 +73,7 @@ class Waiting:
         self._staged = data
         self._staged_count = delta - first
         base_offset, position, offset = self.place
-        return waiting_parts(
+        return encoded_waiting(
             self._partition, base_offset, position, offset + delta, offset, self.timestamp_ms, first, data
         )
 

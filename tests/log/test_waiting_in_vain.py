@@ -19,11 +19,11 @@ from shim.log.journal import JOURNAL_NAME, Journal
 from shim.log.journal_records import (
     JournalEntry,
     WaitingEntry,
+    encoded_entry,
+    encoded_waiting,
     entries_of,
-    entry_parts,
     read_entries,
     read_waiting,
-    waiting_parts,
 )
 from shim.log.waiting import Waiting, batches_of
 from tests.log.faulty_files import FaultyFiles
@@ -247,17 +247,17 @@ def test_the_name_of_a_journal_that_begins_in_another_file_is_durable_before_it_
     files.sync_directory(data_dir)
     at = TopicPartition(TOPIC, 0)
     waiting = WaitingEntry(at, 0, 100, 8, 7, NOW, 0, b"waits")
-    assert journal.append([waiting_parts(*waiting)])
+    assert journal.append([encoded_waiting(*waiting)])
     if seed % 2:  # the name cannot be synced at first
         files.error_in = frozenset({"sync_directory"})
         files.errors = dict.fromkeys((files.calls, files.calls + 1), errno.EIO)
         with pytest.raises(OSError, match="Input/output"):
-            journal.begin_anew([waiting_parts(*waiting)])
-        assert not journal.append([entry_parts(*JournalEntry(at, 0, 200, 20, b"not durable here"))])
+            journal.begin_anew([encoded_waiting(*waiting)])
+        assert not journal.append([encoded_entry(*JournalEntry(at, 0, 200, 20, b"not durable here"))])
     else:
-        journal.begin_anew([waiting_parts(*waiting)])
+        journal.begin_anew([encoded_waiting(*waiting)])
     entry = JournalEntry(at, 0, 200, 20, b"durable")
-    assert journal.append([entry_parts(*entry)])
+    assert journal.append([encoded_entry(*entry)])
     files = files.after_power_failure()
     found = list(read_entries(data_dir / JOURNAL_NAME, files.content()[data_dir / JOURNAL_NAME]))
     assert found == [entry]
@@ -275,12 +275,12 @@ def test_a_name_that_could_not_be_synced_is_given_anew(relied_on_by: str, seed: 
     journal.begin_anew()
     files.sync_directory(data_dir)
     at = TopicPartition(TOPIC, 0)
-    assert journal.append([entry_parts(*JournalEntry(at, 0, 200, 20, b"of the file before"))])
+    assert journal.append([encoded_entry(*JournalEntry(at, 0, 200, 20, b"of the file before"))])
     waiting = WaitingEntry(at, 0, 100, 8, 7, NOW, 0, b"waits")
     files.error_in = frozenset({"sync_directory"})
     files.errors = {files.calls: errno.EIO}
     with pytest.raises(OSError, match="Input/output"):
-        journal.begin_anew([waiting_parts(*waiting)])
+        journal.begin_anew([encoded_waiting(*waiting)])
     if relied_on_by == "append":
         assert journal.append([])
     else:
