@@ -38,8 +38,12 @@ class Deferred:
         self.waiting: Waiting | None = None
         """With what is staged; None when there is neither. Let go of whole, as another thread may be looking at it."""
 
-    def begin(self, active: ActiveSegment, record_sets: Sequence[Appended], timestamp_ms: int) -> EncodedEntry | None:
-        """Stages the first records to wait for the end of this segment; None where they cannot wait."""
+    def stage(self, active: ActiveSegment, record_sets: Sequence[Appended], timestamp_ms: int) -> EncodedEntry | None:
+        """Stages records to wait, the first ones for the end of this segment, for :meth:`keep` to follow, or
+        :meth:`drop`, or :meth:`write`. Gives what the journal is to have of them; None where they cannot wait."""
+        waiting = self.waiting
+        if waiting is not None:
+            return waiting.stage(record_sets)
         if abs(timestamp_ms) > _LAST_MS:
             return None
         room = active.room_for_more(timestamp_ms, self._settings)
@@ -74,9 +78,9 @@ class Deferred:
         waiting = self.waiting
         return None if waiting is None or waiting.is_empty else waiting.timestamp_ms
 
-    def settle(self, active: ActiveSegment | None, ends: Ends) -> None:
-        """Writes what waits: it counts, and can be read, from then on. Raises OSError: then it waits on, and nothing
-        has changed."""
+    def write(self, active: ActiveSegment | None, ends: Ends) -> int:
+        """Writes what waits, and what is staged, which is to be acknowledged. Gives its timestamp. Raises OSError: then
+        it waits on, and nothing has changed."""
         waiting = self.waiting
         if active is None or waiting is None:
             raise RecoveryNeeded(self._folder)
@@ -84,7 +88,11 @@ class Deferred:
             raise LogError(f"{self._folder} ends at {active.end}, and what waits has its place at {waiting.place}")
         active.append(waiting.batch())
         ends.written = active.end
-        ends.acknowledge(waiting.timestamp_ms)
+        return waiting.timestamp_ms
+
+    def settle(self, active: ActiveSegment | None, ends: Ends) -> None:
+        """Writes what waits: it counts, and can be read, from then on. Raises as :meth:`write`."""
+        ends.acknowledge(self.write(active, ends))
         self.waiting = None
 
     def settle_before_reading(self, active: ActiveSegment | None, ends: Ends) -> None:

@@ -170,22 +170,17 @@ class PartitionLog:
         :meth:`write_staged`. None where they cannot wait: they are many, or the segment is to be rolled first, or the
         log takes no writes.
         """
-        waiting = self.deferred.waiting
-        if waiting is not None and self._recovered:
-            return waiting.stage(record_sets)
         active = self._active
         if active is None or not self._recovered or self._journal is None:
             return None
-        return self.deferred.begin(active, record_sets, timestamp_ms)
+        return self.deferred.stage(active, record_sets, timestamp_ms)
 
     def write_staged(self) -> None:
         """As :meth:`write`, of what waits and what was staged. Raises OSError."""
-        active, waiting = self._active, self.deferred.waiting
-        if active is None or waiting is None or not self._recovered:
+        if not self._recovered:
             raise RecoveryNeeded(self.folder)
         self._recovered = False
-        active.append(waiting.batch())
-        self._ends.written = active.end
+        self.deferred.write(self._active, self._ends)
 
     def settle(self) -> None:
         """As :meth:`Deferred.settle`, between writes. Nothing while a recovery is due or under way."""
