@@ -25,18 +25,15 @@ class Flusher:
     def __init__(self) -> None:
         self._pool: ThreadPoolExecutor | None = None
 
-    def sync(self, partitions: Sequence[tuple[int, PartitionLog]]) -> dict[int, OSError]:
-        """Syncs each, after a write. Gives the errors by the number that stands with each; the others are durable."""
-        return self._all(_sync, partitions)
+    def sync(self, logs: Sequence[PartitionLog]) -> dict[int, OSError]:
+        """Syncs each, after a write. Gives the errors by the partition's number; the others are durable."""
+        return self._all(_sync, logs)
 
-    def flush(self, partitions: Sequence[tuple[int, PartitionLog]]) -> dict[int, OSError]:
+    def flush(self, logs: Sequence[PartitionLog]) -> dict[int, OSError]:
         """Likewise between writes."""
-        return self._all(_flush, partitions)
+        return self._all(_flush, logs)
 
-    def _all(
-        self, call: Callable[[PartitionLog], OSError | None], partitions: Sequence[tuple[int, PartitionLog]]
-    ) -> dict[int, OSError]:
-        logs = [log for _, log in partitions]
+    def _all(self, call: Callable[[PartitionLog], OSError | None], logs: Sequence[PartitionLog]) -> dict[int, OSError]:
         if len(logs) < _SIDE_BY_SIDE_FROM:
             errors = [call(log) for log in logs]
         else:
@@ -49,7 +46,7 @@ class Flusher:
             finally:
                 wait(others)
             errors = [*(other.result() for other in others), last]
-        return {number: error for (number, _), error in zip(partitions, errors, strict=True) if error is not None}
+        return {log.number: error for log, error in zip(logs, errors, strict=True) if error is not None}
 
     def close(self) -> None:
         if self._pool is not None:

@@ -271,7 +271,7 @@ class OffsetsLog:
         else:
             if may_wait is not None and staged:
                 written = _without(failed, [*written, *self._written_staged(may_wait, staged, failed)])
-            synced = [(write.partition, log) for write, log, _ in written if self._flushes_first or log.must_sync]
+            synced = [log for _, log, _ in written if self._flushes_first or log.must_sync]
             failed |= self._flusher.sync(synced)
         # What one topic has is not acknowledged when another topic has failed: the recovery takes it back.
         if failed:
@@ -353,7 +353,7 @@ class OffsetsLog:
         """
         interval = self._settings.flush_interval_ms
         due = [
-            (log.topic_partition.partition, log)
+            log
             for log in self._partitions.values()
             if (since := log.unsynced_since_ms) is not None and since + interval <= now_ms
         ]
@@ -368,7 +368,7 @@ class OffsetsLog:
             try:
                 log.roll(now_ms)
             except OSError as error:
-                failed[log.topic_partition.partition] = located(error, log.folder)
+                failed[log.number] = located(error, log.folder)
         if checkpoint_due or self._checkpoint_due_ms is None:
             self._checkpoint_due_ms = now_ms + self._settings.flush_offset_checkpoint_interval_ms
             self._note_recovery_points()
@@ -397,7 +397,7 @@ class OffsetsLog:
         # Before it is asked what needs the journal: a recovery may have it written meanwhile.
         still = self._settling.still_waiting()
         logs = [log for log in self._partitions.values() if log.needs_journal]
-        failed = self._flusher.flush([(log.topic_partition.partition, log) for log in logs])
+        failed = self._flusher.flush(logs)
         self._cannot_sync = False
         try:
             for log in logs:
@@ -436,9 +436,8 @@ class OffsetsLog:
 
     def _leave(self) -> None:
         logs = self._partitions.values()
-        unsynced = [(log.topic_partition.partition, log) for log in logs if log.unsynced_since_ms is not None]
-        for partition, error in self._flusher.flush(unsynced).items():
-            _logger.error("__consumer_offsets-%d: records that were acknowledged may be lost: %s", partition, error)
+        for error in self._flusher.flush([log for log in logs if log.unsynced_since_ms is not None]).values():
+            _logger.error("records that were acknowledged may be lost: %s", error)
         self._sync_all()
         try:
             if not self._cannot_sync and not self._settling.still_waiting():

@@ -57,6 +57,7 @@ class PartitionLog:
         ``needs_redo``: the last process left something in it that the segment may not have."""
         self.folder = folder
         self.topic_partition = topic_partition
+        self.number = topic_partition.partition
         self._files = files
         self._settings = settings
         self._flushes_first = settings.flushes_first
