@@ -57,9 +57,11 @@ class MayWait(NamedTuple):
     records: Mapping[int, Sequence[Appended]]
 
 
-_Prepared: TypeAlias = list[tuple[PartitionWrite, PartitionLog, list[PreparedBatch]]]
-_Writes: TypeAlias = list[tuple[PartitionWrite, PartitionLog]]
-_Staged: TypeAlias = list[tuple[int, PartitionLog, EncodedEntry]]
+# What goes into a log, and when: record sets, and the batches that they become.
+_Writes: TypeAlias = list[tuple[PartitionLog, int, Sequence[Appended]]]
+_Prepared: TypeAlias = list[tuple[PartitionLog, int, list[PreparedBatch]]]
+# What waits in a log's place in the journal.
+_Staged: TypeAlias = list[tuple[PartitionLog, EncodedEntry]]
 
 
 class Maintained(NamedTuple):
@@ -264,20 +266,20 @@ class OffsetsLog:
             raise
         if staged and failed:
             staged = _left(failed, staged)
-        begins_segment = any(log.begins_segment for _, log, _ in written)
+        begins_segment = any(log.begins_segment for log, _, _ in written)
         if self._flushes_first and not begins_segment and self._journaled(written, staged):
             if may_wait is not None and staged:
-                self._settling.keep([log for _, log, _ in staged], may_wait.timestamp_ms)
+                self._settling.keep([log for log, _ in staged], may_wait.timestamp_ms)
         else:
             if may_wait is not None and staged:
-                written = _without(failed, [*written, *self._written_staged(may_wait, staged, failed)])
-            synced = [log for _, log, _ in written if self._flushes_first or log.must_sync]
+                written = _without(failed, [*written, *self._written_staged(staged, may_wait.timestamp_ms, failed)])
+            synced = [log for log, _, _ in written if self._flushes_first or log.must_sync]
             failed |= self._flusher.sync(synced)
         # What one topic has is not acknowledged when another topic has failed: the recovery takes it back.
         if failed:
             written = _without(failed, written)
-        for write, log, _ in written:
-            log.acknowledge(write.timestamp_ms)
+        for log, timestamp_ms, _ in written:
+            log.acknowledge(timestamp_ms)
         if begins_segment and written:
             # So that a recovery point is in the newest segment before anything in there that was flushed is
             # acknowledged: were that file to vanish, the one before it would look like the end of a sound log.
@@ -287,21 +289,22 @@ class OffsetsLog:
     def _written(self, writes: _Writes, failed: dict[int, OSError]) -> _Prepared:
         """What is in the segments now; ``failed`` gets the partitions of which it is not all."""
         written: _Prepared = []
-        for write, log, batches in _prepared(writes, failed):
-            if failed and write.partition in failed:
+        for each in _prepared(writes, failed):
+            log, _, batches = each
+            if failed and log.number in failed:
                 continue
             try:
                 log.write(batches)
             except OSError as error:
-                failed[write.partition] = located(error, log.folder)
+                failed[log.number] = located(error, log.folder)
             else:
-                written.append((write, log, batches))
+                written.append(each)
         return _without(failed, written)
 
     def _staged(self, writes: Sequence[PartitionWrite], may_wait: MayWait | None) -> tuple[_Staged, _Writes]:
         """What can wait, for the journal, and the rest. Raises as :meth:`write` does."""
-        at_once = [(write, self.partition_log(write[0], write[3])) for write in writes]
-        logs = [log for _, log in at_once]
+        at_once = [(self.partition_log(write[0], write[3]), write[2], write[1]) for write in writes]
+        logs = [log for log, _, _ in at_once]
         staged: _Staged = []
         if may_wait is None:
             _check_named_once(logs)
@@ -309,33 +312,32 @@ class OffsetsLog:
         topic, timestamp_ms, records = may_wait
         waiting = [self.partition_log(number, topic) for number in records]
         _check_named_once([*logs, *waiting])
-        for (number, its), log in zip(records.items(), waiting, strict=True):
+        for log, its in zip(waiting, records.values(), strict=True):
             entry = log.stage(its, timestamp_ms)
             if entry is not None:
-                staged.append((number, log, entry))
+                staged.append((log, entry))
             else:
-                at_once.append((PartitionWrite(number, its, timestamp_ms, topic), log))
+                at_once.append((log, timestamp_ms, its))
         return staged, at_once
 
-    def _written_staged(self, may_wait: MayWait, staged: _Staged, failed: dict[int, OSError]) -> _Prepared:
+    def _written_staged(self, staged: _Staged, timestamp_ms: int, failed: dict[int, OSError]) -> _Prepared:
         """Where there is no journal to wait in."""
-        topic, timestamp_ms, records = may_wait
         written: _Prepared = []
-        for number, log, _ in staged:
+        for log, _ in staged:
             try:
                 log.write_staged()
             except OSError as error:
-                failed[number] = located(error, log.folder)
+                failed[log.number] = located(error, log.folder)
             else:
-                written.append((PartitionWrite(number, records[number], timestamp_ms, topic), log, []))
+                written.append((log, timestamp_ms, []))
         return _without(failed, written)
 
     def _journaled(self, written: _Prepared, staged: _Staged) -> bool:
         """Has the journal make durable what was written, and what is to wait. False when it could not."""
         if not written and not staged:
             return True
-        entries = [log.journal_entry(batches) for _, log, batches in written]
-        entries += [entry for _, _, entry in staged]
+        entries = [log.journal_entry(batches) for log, _, batches in written]
+        entries += [entry for _, entry in staged]
         return self._journal.append(entries)
 
     def settle(self, partition: int, *, topic: str) -> None:
@@ -454,30 +456,30 @@ def _check_named_once(logs: Sequence[PartitionLog]) -> None:
 
 
 def _without(failed: Mapping[int, OSError], written: _Prepared) -> _Prepared:
-    return [each for each in written if each[0].partition not in failed] if failed else written
+    return [each for each in written if each[0].number not in failed] if failed else written
 
 
 def _prepared(writes: _Writes, failed: dict[int, OSError]) -> _Prepared:
     """What there is to write; ``failed`` gets the partitions of which nothing can be."""
     prepared = []
-    for write, log in writes:
+    for log, timestamp_ms, record_sets in writes:
         try:
-            batches = log.prepare(write.records, write.timestamp_ms)
+            batches = log.prepare(record_sets, timestamp_ms)
         except OSError as error:
-            failed[write.partition] = located(error, log.folder)
+            failed[log.number] = located(error, log.folder)
         else:
             if batches:
-                prepared.append((write, log, batches))
+                prepared.append((log, timestamp_ms, batches))
     return prepared
 
 
 def _left(failed: Mapping[int, OSError], staged: _Staged) -> _Staged:
-    _drop([each for each in staged if each[0] in failed])
-    return [each for each in staged if each[0] not in failed]
+    _drop([each for each in staged if each[0].number in failed])
+    return [each for each in staged if each[0].number not in failed]
 
 
 def _drop(staged: _Staged) -> None:
-    for _, log, _ in staged:
+    for log, _ in staged:
         log.deferred.drop()
 
 
