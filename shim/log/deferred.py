@@ -1,4 +1,15 @@
-"""What of one partition waits, on its side of the journal: from when it is staged to when it stands in the segment."""
+"""What of one partition waits, on its side of the journal: from when it is staged to when it stands in the segment.
+
+::
+
+    staged    framed, and on its way into the journal
+    kept      the journal has it: from then on it waits
+    dropped   it was staged, and the journal is not to have it: there is no such thing any more
+    settled   one batch of all that waited stands in the segment, and counts
+
+Where the journal did not take what was staged it is written at once, with what waits. When what waits is settled is not
+said here: the one who writes everything has a clock for that (settling.py).
+"""
 
 from __future__ import annotations
 

@@ -1,9 +1,10 @@
 """The journal: what a flight writes to many partitions becomes durable by one flush, of one file.
 
 A flight's batches are written to their segments, into the page cache, and then once more, as one record, to
-``DIR/flush.journal``; its ``fdatasync`` is what the flight waits for. The segments are synced later, all together (a
-checkpoint), and the journal begins anew, from the start of the file: so its blocks are there already, and its flush
-changes nothing but their content. What a power failure takes from the segments a start puts back from the journal.
+``DIR/flush.journal``; its ``fdatasync`` is what the flight waits for. (Records that wait, the history's, are in that
+one alone at first: waiting.py.) The segments are synced later, all together (a checkpoint), and the journal begins
+anew, from the start of the file: so its blocks are there already, and its flush changes nothing but their content. What
+a power failure takes from the segments a start puts back from the journal.
 
 Why writing old entries again does no harm: what they have was acknowledged, or nobody knows that it was not, so it is
 what the log has at that place for good, as long as the segment is the active one. (Where a batch of records that waited

@@ -21,7 +21,8 @@ class Settling:
     def __init__(self, logs: Collection[PartitionLog]) -> None:
         self._logs = logs
         self.due_ms: int | None = None
-        """When :meth:`settle_due` is to be called; None when nothing waits."""
+        """When :meth:`settle_due` is to be called; None when nothing waits. It may find nothing to do: what waits is
+        written before whatever else is written there, or when there is much of it."""
         self._told: set[PartitionLog] = set()
         """That what waits cannot be written."""
 
