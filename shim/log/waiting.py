@@ -27,6 +27,9 @@ MOST_BYTES: Final = 32 << 10
 """From here on they are written to the segment, and no flight may add more than this: who looks into the history for
 the newest decodes a batch."""
 
+_FEW_SETS: Final = 8
+"""Commits of one partition that came together. So few of them are framed without being asked how large they are."""
+
 _logger = logging.getLogger(__name__)
 
 
@@ -55,6 +58,8 @@ class Waiting:
     def stage(self, record_sets: Sequence[Appended]) -> EncodedEntry | None:
         """What the journal is to have of these, which are to wait, too, once :meth:`keep` says so. None where they
         cannot: they are many, or in a transaction, or none; or so many wait already, since they cannot be written."""
+        if self.size > MOST_BYTES or (len(record_sets) > _FEW_SETS and _size(record_sets) > MOST_BYTES):
+            return None
         parts: list[bytes | bytearray] = []
         delta = first = self._count
         for each in record_sets:
@@ -68,7 +73,7 @@ class Waiting:
                 return None
         data = b"".join(parts)
         size = len(data)
-        if not 0 < size <= MOST_BYTES or self.size > MOST_BYTES or self.size + size > self.room:
+        if not 0 < size <= MOST_BYTES or self.size + size > self.room:
             return None
         self._staged = data
         self._staged_count = delta - first
@@ -99,6 +104,11 @@ class Waiting:
         base_offset, position, offset = self.place
         data, after = b"".join(self._parts), offset + self._count
         return WaitingEntry(self._partition, base_offset, position, after, offset, self.timestamp_ms, 0, data)
+
+
+def _size(record_sets: Sequence[Appended]) -> int:
+    """Of those that are framed many at once, unframed."""
+    return sum(sum(map(len, each.runs)) for each in record_sets if isinstance(each, Runs))
 
 
 def _batch(offset: int, count: int, parts: Iterable[bytes], timestamp_ms: int) -> PreparedBatch:
