@@ -41,7 +41,7 @@ from shim.log.active import LastBatch
 from shim.log.checkpoint import replace_file
 from shim.log.data_dir import segment_name
 from shim.log.files import Files
-from shim.log.names import take_away
+from shim.log.names import STAND_IN, take_away
 
 _PREFIX: Final = Struct(">4shI")
 _HEAD: Final = Struct(">qqqqqI")
@@ -228,6 +228,27 @@ class PartitionSnapshots(SnapshotFolder):
             return False
         return LastBatch.of(anchor.segment, anchor.position, header) == anchor
 
+    def _remove(self, path: Path) -> None:
+        """Likewise. But what it says does not come back: nobody could outdate it, as its name is gone, and where the
+        sync of that fails it stays on the disk. One that cannot be spoiled stays, and :meth:`outdate` knows of it."""
+        try:
+            if _NAME.fullmatch(path.name):
+                self._spoil(path)
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            _logger.warning("%s: not removed: %s", path, error)
+        else:
+            super()._remove(path)
+
+    def _spoil(self, path: Path) -> None:
+        fd = self._files.open(path)
+        try:
+            self._files.write_at(fd, STAND_IN, 0)
+            self._files.fdatasync(fd)
+        finally:
+            self._files.close(fd)
+
     def is_outdated(self, offset: int) -> bool:
         """Whether this process has compacted the log up to there; what others have compacted, they have removed."""
         return offset <= self._outdated
@@ -245,7 +266,7 @@ class PartitionSnapshots(SnapshotFolder):
             for path in outdated:
                 with suppress(FileNotFoundError):  # others remove snapshots, too
                     take_away(self._files, path, path.with_name(path.name + _OUTDATED))
-            # Also when there was none: they do not do it durably.
+            # Also when there was none: who removed them did not sync it.
             self._files.sync_directory(self._folder)
             for path in outdated:
                 with suppress(FileNotFoundError):

@@ -193,6 +193,33 @@ def test_one_stays_away_where_the_folder_could_not_be_synced_at_first(seed: int,
     assert newest(folder, files.after_power_failure()) is None
 
 
+@pytest.mark.parametrize("killed", [False, True])
+@pytest.mark.parametrize("seed", range(20))
+def test_one_that_a_newer_one_replaced_stays_away_where_the_next_sync_of_the_folder_fails(
+    seed: int, killed: bool
+) -> None:
+    """Nobody knows of it any more when the log is compacted, and the disk has it."""
+    files = LostFiles(rng=random.Random(seed))
+    log = deleted_behind_a_snapshot(Path("/data"), files)
+    folder = log.partition_log(0).folder
+    take(log, b"deleted is gone")
+    files.error_in, files.errors = frozenset({"sync_directory"}), {files.calls: errno.EIO}
+    roll = log.write([PartitionWrite(0, [[(b"rolls %d" % number, b"value" * 20)] for number in range(4)], NOW)])
+    assert roll, "the name of a new segment could not be synced"
+    files.errors = {}
+    list(log.recover(0))
+    if killed:
+        files = files.after_kill()
+        log = opened(Path("/data"), files=files)
+    for number in range(30):
+        append(log, (b"more %d" % number, b"value"))
+    for now_ms in (NOW, NOW + 1):
+        assert Cleaner(Path("/data"), log.partition_logs(), AT_ONCE, files=files).step(now_ms) is not None
+        files.unlink(Path("/data/cleaner-offset-checkpoint"))
+    assert b"deleted" not in [record.key for record in log.recover(0)]
+    assert newest(folder, files.after_power_failure()) is None
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_one_that_came_back_is_gone_before_the_tombstone_is(seed: int) -> None:
     """The power failed in the round that gave the tombstone its horizon, and fails again in the one that takes it."""
