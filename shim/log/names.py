@@ -47,6 +47,11 @@ def take_away(files: Files, path: Path, beside: Path) -> None:
     files.rename(path, beside)
 
 
+def stands_in(files: Files, path: Path) -> bool:
+    """Whether it is there for that moment only, and to be taken away. No batch is that short. Raises OSError."""
+    return files.size_of(path) == len(STAND_IN) and files.read_file(path) == STAND_IN
+
+
 def _unnamed(files: Files, path: Path) -> Path:
     unnamed = path.with_name(f"{path.name}.tmp")
     if files.exists(unnamed):

@@ -25,7 +25,7 @@ from shim.log.data_dir import (
 from shim.log.errors import CorruptLog, LogError, SyncFailed
 from shim.log.files import Files
 from shim.log.index import batches_from
-from shim.log.names import STAND_IN, take_away
+from shim.log.names import stands_in, take_away
 from shim.log.segment import BadBytes, Segment, SoundBatch, sound_batches
 from shim.log.torn_tail import Known, cut_torn_tail, why_not_torn
 from shim.log.transactions import InTransaction, transaction_of, why_foreign
@@ -177,21 +177,16 @@ def _dropped_before(files: Files, folder: Path, bases: Sequence[int]) -> list[in
     for name in files.names(folder):
         if not name.endswith(_DROPPED) or (base_offset := segment_base_offset(name.removesuffix(_DROPPED))) is None:
             continue
-        if base_offset in bases and not _stands_in(files, folder / segment_name(base_offset)):
+        if base_offset in bases and not stands_in(files, folder / segment_name(base_offset)):
             files.unlink(folder / name)  # it is gone for good: the name was given again since
         else:
             found.append(base_offset)
     for base_offset in reversed(bases):
         if base_offset not in found:
-            if not _stands_in(files, folder / segment_name(base_offset)):
+            if not stands_in(files, folder / segment_name(base_offset)):
                 break
             found.append(base_offset)
     return sorted(found)
-
-
-def _stands_in(files: Files, segment: Path) -> bool:
-    """No batch is that short."""
-    return files.size_of(segment) == len(STAND_IN) and files.read_file(segment) == STAND_IN
 
 
 def _closed(

@@ -33,7 +33,7 @@ from typing import Final, NamedTuple
 from shim.log.data_dir import index_name, segment_base_offset, segment_base_offsets, segment_name
 from shim.log.errors import CorruptLog
 from shim.log.files import Files
-from shim.log.names import take_away
+from shim.log.names import stands_in, take_away
 from shim.log.segment import BadBytes, sound_batches
 
 _ALL: Final = 2**63 - 1
@@ -85,8 +85,9 @@ def finish_swap(files: Files, folder: Path) -> None:
 
 
 class Standing(NamedTuple):
-    """The segments of a folder as :func:`finish_swap` would leave them, by base offset, rising: where a swap broke off,
-    its file stands for those that it replaces. ``damaged``: what it would raise."""
+    """The segments of a folder as the next start would leave them, by base offset, rising: where a swap broke off, its
+    file stands for those that it replaces, and newest ones that were there for a moment only are left out. ``damaged``:
+    what :func:`finish_swap` would raise."""
 
     segments: dict[int, Path]
     damaged: CorruptLog | None
@@ -99,10 +100,18 @@ def standing_segments(files: Files, folder: Path) -> Standing:
         try:
             replaced = _replaced_by(files, whole, segments)
         except CorruptLog as damaged:
-            return Standing(segments, damaged)
+            return Standing(_to_stay(files, segments), damaged)
         kept = {base: path for base, path in segments.items() if base not in replaced}
         segments = dict(sorted({**kept, replaced[0]: whole}.items()))
-    return Standing(segments, None)
+    return Standing(_to_stay(files, segments), None)
+
+
+def _to_stay(files: Files, segments: dict[int, Path]) -> dict[int, Path]:
+    """Without the newest ones that recovery takes away."""
+    bases = list(segments)
+    while bases and stands_in(files, segments[bases[-1]]):
+        bases.pop()
+    return {base: segments[base] for base in bases}
 
 
 def is_swap(segment: Path) -> bool:

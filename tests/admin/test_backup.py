@@ -16,6 +16,7 @@ from shim.log import OFFSETS_TOPIC, LogSettings, MayWait, OffsetsLog, PartitionW
 from shim.log.cleaner.cleaner import Cleaner
 from shim.log.cleaner.cleaning import CleanerSettings
 from shim.log.files import Files
+from shim.log.names import STAND_IN
 from tests.admin.running import SILENT, TIMESTAMP, commit_record, log, log_in_a_process, served, write_log
 from tests.log.faulty_files import FaultyFiles
 from tests.log.mortal_files import Killed, MortalFiles
@@ -332,3 +333,19 @@ def test_a_compaction_that_broke_off_is_completed_in_the_copy(data_dir: Path, tm
     assert not list(tmp_path.glob("backup/*/*.swap"))
     assert served(tmp_path / "backup") == before
     offsets_log.close()
+
+
+@pytest.mark.parametrize("gap", [0, 7])
+def test_a_segment_that_the_next_start_takes_away_is_no_damage(data_dir: Path, tmp_path: Path, gap: int) -> None:
+    """A process was killed while the name of one that a failed write had made was there again for a moment."""
+    before = served(data_dir)
+    taken_away = data_dir / "__consumer_offsets-0" / f"{60 + gap:020d}.log"
+    taken_away.write_bytes(STAND_IN)
+    for command in ("verify", "repair", "dump"):
+        result = log(command, "--data-dir", data_dir)
+        assert (result.status, taken_away.name in result.stdout + result.stderr) == (0, False)
+    assert taken_away.exists()
+    result = log("backup", "--data-dir", data_dir, tmp_path / "backup")
+    assert result.status == 0, result.stderr
+    assert not (tmp_path / "backup" / "__consumer_offsets-0" / taken_away.name).exists()
+    assert served(tmp_path / "backup") == served(data_dir) == before

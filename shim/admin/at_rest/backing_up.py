@@ -35,6 +35,7 @@ from shim.log.files import Files
 from shim.log.handover import leave_clean, recovery_points
 from shim.log.journal import write_entries
 from shim.log.journal_records import WaitingEntry
+from shim.log.names import stands_in
 from shim.log.places import PLACES_NAME
 from shim.log.segment import BadBytes, find_sound_batch, sound_batches
 from shim.log.swap import finish_swap
@@ -185,7 +186,10 @@ def _linked(source: Path, target: Path) -> bool:
 
 
 def _segments_in(files: Files, folder: Path) -> list[Path]:
-    return [folder / segment_name(base_offset) for base_offset in segment_base_offsets(files, folder)]
+    paths = [folder / segment_name(base_offset) for base_offset in segment_base_offsets(files, folder)]
+    while paths and stands_in(files, paths[-1]):  # the next start takes it away
+        paths.pop()
+    return paths
 
 
 def _swaps(files: Files, source: Path) -> list[Path]:
