@@ -250,6 +250,7 @@ class DataDir:
                     f"{path / PLACES_NAME} is of {counted(len(places), 'partition')}, and {num_partitions} are asked "
                     "for: offsets.topic.num.partitions is fixed once the data directory exists"
                 )
+            places.assure()
             undone.pop_all()
             # So that no release that knows of no places takes what is in here for all that there is.
             return cls(files, path, lock, _on_topics(topics_prefix)), places

@@ -24,6 +24,7 @@ from shim.log.errors import LogError
 from shim.log.files import Files
 
 PLACES_NAME: Final = "log-places"
+_DOUBTFUL: Final = f"{PLACES_NAME}.doubtful"
 _VERSION: Final = "1"
 
 
@@ -95,7 +96,20 @@ class Places:
                 self._places[number] = before
                 raise
 
+    def assure(self) -> None:
+        """What is noted is durable, when this returns: where the name of the file could not be synced, by whoever noted
+        that, it is noted anew, as another sync would prove nothing. Raises OSError."""
+        if self._files.exists(self._doubtful):
+            self._write()
+
+    @property
+    def _doubtful(self) -> Path:
+        return self._path.with_name(_DOUBTFUL)
+
     def _write(self) -> None:
+        if not self._files.exists(self._doubtful):
+            self._files.close(self._files.create(self._doubtful))
         places = (f"{number}={place}" for number, place in enumerate(self._places))
         lines = (f"version={_VERSION}", f"topics.prefix={self.prefix}", *places)
         replace_file(self._files, self._path, ("\n".join(lines) + "\n").encode())
+        self._files.unlink(self._doubtful)

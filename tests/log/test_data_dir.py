@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import errno
+import random
 import shutil
 import subprocess
 import sys
@@ -17,6 +19,7 @@ from shim.log.files import Files
 from shim.log.offsets_log import OFFSETS_TOPIC, OffsetsLog
 from shim.log.places import Place, Places
 from tests.log.faulty_files import FaultyFiles
+from tests.log.lost_files import LostFiles
 from tests.log.test_log import one, recovered, segment, write
 
 HOLD = """
@@ -49,6 +52,26 @@ def test_partitions_that_are_on_topics_are_told_of(tmp_path: Path, on_topics: in
     Places.begun(Files(), tmp_path, "own", [*[Place.TOPIC] * on_topics, *[Place.DIRECTORY] * (3 - on_topics)])
     with pytest.raises(LogError, match=f"^{on_topics} partitions of 3 of .* are not in it .*: {told}; `offset-shim"):
         OffsetsLog.open(tmp_path, 3)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_where_partitions_are_is_durable_before_the_next_process_relies_on_it(seed: int) -> None:
+    """The one that noted it could not sync that, and was killed; the power fails when the next one is at work."""
+    data_dir = Path("/data")
+    files = LostFiles(rng=random.Random(seed))
+    held, places = DataDir.open_to_move(data_dir, topics_prefix="own", num_partitions=2, files=files)
+    files.error_in, files.errors = frozenset({"sync_directory"}), {files.calls: errno.EIO}
+    with pytest.raises(OSError, match="Input/output"):
+        places.note(0, Place.TO_TOPIC)
+    files.errors = {}
+    held.close()
+    files = files.after_kill()
+    _, found = DataDir.open_to_move(data_dir, topics_prefix="own", num_partitions=2, files=files)
+    assert found[0] is Place.TO_TOPIC
+    files = files.after_power_failure()
+    _, left = DataDir.open_to_move(data_dir, topics_prefix="own", num_partitions=2, files=files)
+    assert left[0] is Place.TO_TOPIC
+    assert not [name for name in files.names(data_dir) if name.endswith((".doubtful", ".tmp"))]
 
 
 def test_partitions_that_are_all_in_the_directory_are_told_of(tmp_path: Path) -> None:
