@@ -12,6 +12,7 @@ import pytest
 from shim.admin.at_rest.backing_up import back_up
 from shim.admin.at_rest.data_dir import data_dir_at_rest
 from shim.admin.at_rest.examine import examine
+from shim.admin.at_rest.journal import remove_journal
 from shim.admin.at_rest.repair_plan import plan_repair
 from shim.admin.at_rest.repairing import repair
 from shim.admin.errors import BrokenOff
@@ -186,3 +187,19 @@ def test_what_a_repair_has_taken_out_stays_out_when_the_power_fails(last: str) -
         for _ in range(2):
             assert len(list(OffsetsLog.open(data_dir, 1, files=files).recover(0))) == 1, seed
             files = files.after_power_failure()
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_journal_that_a_command_could_not_remove_for_good_is_removed_by_the_next_one(seed: int) -> None:
+    files, data_dir = LostFiles(rng=random.Random(seed)), Path("/data")
+    files.mkdir(data_dir)
+    files.sync_directory(Path("/"))
+    fd = files.create(data_dir / JOURNAL_NAME)
+    files.close(fd)
+    files.sync_directory(data_dir)
+    files.errors = {files.calls + 1: errno.EIO}
+    with pytest.raises(OSError, match="Input/output"):
+        remove_journal(files, data_dir)
+    files = files.after_kill()
+    remove_journal(files, data_dir)
+    assert data_dir / JOURNAL_NAME not in files.after_power_failure().content()

@@ -64,10 +64,13 @@ def redo_if_at_rest(files: Files, data_dir: Path) -> None:
 
 def remove_journal(files: Files, data_dir: Path) -> None:
     """Durably, before segments are changed: a start would put it over that. Also where nothing is found in it, as that
-    need not be what the disk has. Raises OSError."""
-    if files.exists(data_dir / JOURNAL_NAME):
-        files.unlink(data_dir / JOURNAL_NAME)
-        files.sync_directory(data_dir)
+    need not be what the disk has; and where there is none, as the sync of that may have failed in a command before.
+    Raises OSError."""
+    journal = data_dir / JOURNAL_NAME
+    if not files.exists(journal):
+        files.close(files.create(journal))  # so that the sync has something to write
+    files.unlink(journal)
+    files.sync_directory(data_dir)
     remove_shares(files, data_dir)
 
 
