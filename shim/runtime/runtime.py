@@ -22,8 +22,9 @@ from shim.config import Settings
 from shim.coordinator import GroupCoordinator, NotServed, Outcome, ReadablePartition
 from shim.runtime.backend import Backend
 from shim.runtime.clock import Clock
+from shim.runtime.encoding import Decided, encoded
 from shim.runtime.flight import Flight, Ticket
-from shim.runtime.partition import Decided, Partition, encoded
+from shim.runtime.partition import Partition
 from shim.runtime.served import ServedPartitions
 
 log = logging.getLogger(__name__)
@@ -64,7 +65,7 @@ class Runtime(ServedPartitions):
         else:
             partition.waiting[ticket] = ticket
             try:
-                decided = encoded(partition, operation(coordinator, self._clock.now(), ticket))
+                decided = encoded(partition.waiting, operation(coordinator, self._clock.now(), ticket))
             except NotServed:
                 del partition.waiting[ticket]
                 ticket.fail(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
@@ -160,7 +161,7 @@ class Runtime(ServedPartitions):
         if partition.coordinator is None:
             return
         try:
-            decided = encoded(partition, decision(partition.coordinator, self._clock.now()))
+            decided = encoded(partition.waiting, decision(partition.coordinator, self._clock.now()))
         except Exception:
             self._broke_off(partition, broken_off)
         else:

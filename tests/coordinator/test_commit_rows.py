@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import pytest
 from hypothesis import given, settings
@@ -31,7 +31,8 @@ from protocol.own.position import Position
 from protocol.records.batches import decode_records
 from shim.coordinator import Caller, CoordinatorSettings, FollowedBatch, GroupCoordinator, Outcome, TransactionEnd
 from shim.log.batching import Appended, prepare_batches
-from shim.runtime.partition import Partition, encoded
+from shim.runtime.encoding import encoded
+from shim.runtime.flight import Ticket
 from tests.coordinator.driving import START
 
 CALLER = Caller("client", "/127.0.0.1")
@@ -51,9 +52,7 @@ class Carried(NamedTuple):
 
 
 def carried(outcome: Outcome) -> Carried:
-    partition = Partition(0)
-    partition.waiting[TICKET] = TICKET  # type: ignore[assignment]
-    batches, history, answers, _ = encoded(partition, outcome)
+    batches, history, answers, _ = encoded({TICKET: cast(Ticket, TICKET)}, outcome)
     plain = [response.response() if isinstance(response, AllCommitted) else response for _, response in answers]
     told = [each for key, value in _logged([history]) for each in decode_history(key or b"", value) or ()]
     return Carried(list(_logged(batches)), told, plain)

@@ -26,8 +26,9 @@ from shim.coordinator import (
     TransactionEnd,
 )
 from shim.kafka_log.writing.translating import SET_BYTES, state_set, topic_sets
+from shim.runtime.encoding import encoded
 from shim.runtime.flight import Batch, Record
-from shim.runtime.partition import Partition, encoded
+from shim.runtime.partition import Partition
 from tests.coordinator.driving import CALLER, Driven, new_coordinator
 from tests.kafka_log.topic_partition import LocalLog, TopicPartition
 
@@ -48,7 +49,7 @@ class Deciding(Driven):
 
     def take(self, outcome: Outcome) -> None:
         super().take(outcome)
-        batches, _, _, state = encoded(self.partition, outcome)
+        batches, _, _, state = encoded(self.partition.waiting, outcome)
         for batch in batches:
             self.batches.append(batch)
             self.local.append(batch)
