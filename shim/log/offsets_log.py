@@ -255,7 +255,7 @@ class OffsetsLog:
         itself mean that nothing was written.
 
         Raises ValueError, nothing having been written, for a partition that is named twice or that there is not, or
-        for a timestamp beyond 64 bits.
+        for a timestamp beyond 64 bits, but of what waits with others: the time of the first of them counts.
         """
         failed: dict[int, OSError] = {}
         staged, at_once = self._staged(writes, may_wait)
@@ -382,7 +382,8 @@ class OffsetsLog:
 
     @property
     def settle_due_ms(self) -> int | None:
-        """By when to :meth:`maintain` for the sake of what waits; None when nothing does. For who has just written."""
+        """By when to :meth:`maintain` for the sake of what waits, which may have been written by then; None when nothing
+        does. For who has just written."""
         return self._settling.due_ms
 
     @property
