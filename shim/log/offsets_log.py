@@ -382,8 +382,8 @@ class OffsetsLog:
 
     @property
     def settle_due_ms(self) -> int | None:
-        """By when to :meth:`maintain` for the sake of what waits, which may have been written by then; None when nothing
-        does. For who has just written."""
+        """By when to :meth:`maintain` for the sake of what waits, which may have been written by then; None when
+        nothing does. For who has just written."""
         return self._settling.due_ms
 
     @property
