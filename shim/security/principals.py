@@ -32,7 +32,8 @@ def principal_of(mechanism: str, token: bytes) -> str:
     find = _FINDERS.get(mechanism) if len(token) <= _MOST_BYTES else None
     try:
         name = find(token.decode("utf-8")) if find is not None else UNKNOWN
-    except UnicodeDecodeError:
+        name.encode()  # JSON may have half a surrogate pair, which is no text, and nowhere to be written
+    except UnicodeError:
         return UNKNOWN
     return name if len(name) <= _MOST_CHARACTERS else f"{name[:_MOST_CHARACTERS]}…"
 

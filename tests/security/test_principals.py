@@ -42,6 +42,7 @@ def bearer(claims: object) -> bytes:
         ("SCRAM-SHA-256", b"n,,n=mM3_id,r=abc,tokenauth=true", "DelegationToken:mM3_id"),
         ("SCRAM-SHA-256", b"n,,n=alice,r=abc,tokenauth=false", "User:alice"),
         ("OAUTHBEARER", bearer({"sub": "alice"}), "User:alice"),
+        ("OAUTHBEARER", bearer({"sub": "al\ud800ce"}), UNKNOWN),
         ("OAUTHBEARER", bearer({"sub": 5}), UNKNOWN),
         ("OAUTHBEARER", bearer({}), UNKNOWN),
         ("OAUTHBEARER", bearer(["sub"]), UNKNOWN),
