@@ -83,12 +83,13 @@ class ClusterTopics:
         try:
             await _answered_by_most(asked.values())
         finally:
-            hanging = {task for task in asked.values() if task.cancel()}
+            for task in asked.values():
+                task.cancel()
             await asyncio.gather(*asked.values(), return_exceptions=True)
         views: list[View] = []
         failures: list[UpstreamError] = []
         for node_id, task in asked.items():
-            if task in hanging:
+            if task.cancelled():
                 failures.append(UpstreamError(f"broker {node_id} has not answered, and most others have"))
             elif isinstance(error := task.exception(), UpstreamError):
                 failures.append(error)

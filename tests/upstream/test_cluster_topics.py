@@ -71,10 +71,13 @@ async def test_of_a_cluster_of_which_no_broker_is_known_not_all_can_be_asked() -
 
 
 class OneHangs(ClusterTopics):
-    def __init__(self, cluster: Cluster, hangs: HostPort) -> None:
+    """``mistake``: of the program, made by the one that hangs when it is given up."""
+
+    def __init__(self, cluster: Cluster, hangs: HostPort, mistake: Exception | None = None) -> None:
         super().__init__(cluster, Settings())
         self._of_cluster = cluster
         self._hangs = hangs
+        self._mistake = mistake
         self.given_up = 0
 
     async def _ask(self, address: HostPort, names: Collection[str]) -> MetadataResponse:
@@ -83,6 +86,8 @@ class OneHangs(ClusterTopics):
                 await asyncio.Event().wait()
             except asyncio.CancelledError:
                 self.given_up += 1
+                if self._mistake is not None:
+                    raise self._mistake from None
                 raise
         brokers = tuple(
             MetadataResponseBroker(node_id, at.host, at.port) for node_id, at in self._of_cluster.brokers.items()
@@ -123,6 +128,9 @@ async def test_all_are_not_waited_for_where_most_have_answered(monkeypatch: pyte
     asking.cancel()
     await asyncio.wait([asking])
     assert topics.given_up == 2
+    brokers[2] = HostPort("c", 1)
+    with pytest.raises(KeyError):
+        await asyncio.wait_for(OneHangs(cluster, HostPort("b", 1), KeyError()).all(["there"]), 30)
 
 
 async def test_who_leaves_while_brokers_are_asked_leaves_nothing_behind() -> None:
