@@ -32,6 +32,7 @@ from shim.coordinator.requests.txn_offset_commit import (
 from shim.coordinator.settings import CoordinatorSettings
 from shim.coordinator.state.group import Deadline, DeadlineKind, Group
 from shim.coordinator.state.group_memory import GroupMemory
+from shim.coordinator.state.offsets import Before
 from shim.coordinator.state.parked_commits import CommitDeadline
 from shim.coordinator.state.partition_state import PartitionState
 from shim.coordinator.upkeep.followed import (
@@ -237,6 +238,11 @@ class GroupCoordinator(ReadablePartition):
             self._state.unused_elsewhere.pop(group_id, None)
         else:
             self._state.unused_elsewhere.setdefault(group_id, now)
+
+    def keep_before(self, before: Before) -> None:
+        """Of each group that is in ``before``, what was committed there is put in, whenever the first time something
+        else is. It is the caller's, who may add groups, and take them away."""
+        self._state.offsets.before = before
 
     def take_touched(self) -> set[str]:
         """The groups whose offsets have changed since this was last asked, or since :meth:`loaded`."""

@@ -212,6 +212,46 @@ async def test_what_was_alike_is_changed_there_as_ever(
         assert (await _in_cluster(at, group), at.mirror.alarm(group)) == ({0: 3}, "")
 
 
+async def test_what_is_changed_before_the_first_look_was_not_loaded_so(
+    broker: Broker, tmp_path: Path, make_topic: TopicFactory, group: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Set back, and deleted, a moment after a start: at upstream+dual it would be acknowledged and not be there."""
+    topic = make_topic(2)
+    await _left_there(broker, tmp_path / "data", group, topic, 5, 5)
+    async with mirrored(broker, tmp_path / "data") as at:
+        at.groups.is_cut_off = True
+        for offset in (4, 3):
+            await at.commit_offset(group, topic, offset)
+        await at.delete_offset(group, topic, 1)
+        assert at.mirror.alarm(group) == ""
+        at.groups.is_cut_off = False
+        await at.mirror.fed(group)
+        assert (await _in_cluster(at, group), at.mirror.alarm(group)) == ({0: 3}, "")
+        assert not [each for each in caplog.messages if "offsets in the cluster" in each]
+
+
+async def test_what_others_have_committed_is_told_where_it_is_written_over_at_once(
+    broker: Broker, tmp_path: Path, make_topic: TopicFactory, group: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """By a commit here before the first look; that of the others looks at what was loaded."""
+    topic = make_topic(4)
+    await _left_there(broker, tmp_path / "data", group, topic, 5, 5, 5)
+    async with mirrored(broker, tmp_path / "of another") as other:
+        later = {TopicPartition(topic, number): 77 for number in (0, 1, 3)}
+        await _committed_there(broker, other, group, later)
+    async with mirrored(broker, tmp_path / "data") as at:
+        at.groups.is_cut_off = True
+        await at.commit_offset(group, topic, 90)
+        await at.delete_offset(group, topic, 1)
+        await at.commit(group, topic, OffsetCommitRequestPartition(3, 4))
+        at.groups.is_cut_off = False
+        await at.mirror.fed(group)
+        assert await _in_cluster(at, group) == {0: 90, 1: 77, 2: 5, 3: 4}
+        assert at.mirror.alarm(group).startswith(f"{_SAYS}{topic}-1 (none here, 77 there); ")
+        (told,) = _written_over(caplog)
+        assert told == f"{topic}-0 (90 here, 77 there), {topic}-3 (4 here, 77 there)"
+
+
 async def test_it_is_kept_where_the_partition_was_at_another_shim_meanwhile(
     broker: Broker, tmp_path: Path, make_topic: TopicFactory, group: str
 ) -> None:

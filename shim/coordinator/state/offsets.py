@@ -7,7 +7,7 @@ recovers, and so does whoever reads a log at rest.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from protocol.commit_rows import CommitRows
 from protocol.offsets_log import OffsetCommitKey, OffsetCommitValue
@@ -19,16 +19,22 @@ from shim.coordinator.state.transactions import Transactions
 _new: Final[Any] = tuple.__new__  # it skips the constructors of named tuples
 
 
+Before: TypeAlias = dict[str, dict[tuple[str, int], CommittedOffset | None]]
+"""By group, and by topic and partition, what was committed there at first, of those that have changed since."""
+
+
 class Offsets:
     """Of one offsets partition, or of several. Both parts are to be looked at from outside, and changed by records."""
 
-    __slots__ = ("committed", "touched", "transactions")
+    __slots__ = ("before", "committed", "touched", "transactions")
 
     def __init__(self) -> None:
         self.committed = OffsetTable()
         self.transactions = Transactions()
         self.touched: set[str] = set()
         """Groups whose committed offsets have changed, until somebody has taken them from here."""
+        self.before: Before = {}
+        """Somebody else's: the groups of which it is to be known what was committed before it changes."""
 
     # -- records
 
@@ -44,11 +50,16 @@ class Offsets:
             for partition, _, _ in rows.values():
                 self.transactions.overtake(OffsetCommitKey(group, topic, partition))
         self.touched.add(group)
+        if group in self.before:
+            for partition, _, _ in rows.values():
+                self._note_before(group, topic, partition)
         self.committed.set_rows(group, topic, rows, commit_timestamp)
 
     def delete(self, key: OffsetCommitKey) -> None:
         """A tombstone: it takes what is pending, too."""
         self.touched.add(key.group)
+        if key.group in self.before:
+            self._note_before(key.group, key.topic, key.partition)
         self.committed.delete(key.group, key.topic, key.partition)
         if self.transactions.pending:
             self.transactions.forget(key)
@@ -75,7 +86,12 @@ class Offsets:
 
     def _set(self, key: OffsetCommitKey, value: OffsetCommitValue) -> None:
         self.touched.add(key.group)
+        if key.group in self.before:
+            self._note_before(key.group, key.topic, key.partition)
         self.committed.set(key.group, key.topic, key.partition, committed_offset(value))
+
+    def _note_before(self, group: str, topic: str, partition: int) -> None:
+        self.before[group].setdefault((topic, partition), self.committed.get(group, topic, partition))
 
     # -- committed or pending
 

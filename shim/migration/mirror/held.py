@@ -11,6 +11,7 @@ from itertools import groupby
 from typing import Final
 
 from shim.coordinator.state.offset_table import CommittedOffset
+from shim.coordinator.state.offsets import Before
 from shim.log.checkpoint import TopicPartition
 from shim.migration.compared import MOST_SHOWN, beside, further_on, some_of, to_bring
 from shim.migration.mirror.alarms import Alarms
@@ -42,13 +43,14 @@ class Held:
     it. What had not yet been brought to the cluster is behind there: where any offset is further on, or there alone,
     all are held that differ, those as well that are behind: whoever was there may have set them back, which nobody
     could tell any more, and waiting loses nothing. They are told apart, as a rewind to them may be one of commits that
-    were acknowledged here. One that is committed here after that look is held no more, be it to the same offset; that
-    it has expired here, or was deleted, changes nothing.
+    were acknowledged here. One that is committed here since it was loaded is held no more, be it to the same offset,
+    and be it before that look; that it has expired here, or was deleted, changes nothing.
     """
 
     def __init__(self) -> None:
-        self._due: set[str] = set()
-        """Groups that were loaded, and not looked at yet."""
+        self.due: Final[Before] = {}
+        """Groups that were loaded, and not looked at yet; with what had been loaded where it is something else by
+        now."""
         self._loaded: set[int] = set()
         self._held: dict[str, Mapping[TopicPartition, CommittedOffset | None]] = {}
         self._alarms = Alarms()
@@ -58,7 +60,8 @@ class Held:
         process has done itself."""
         if number not in self._loaded:
             self._loaded.add(number)
-            self._due.update(groups)
+            for group in groups:
+                self.due.setdefault(group, {})
 
     def given_up(self, number: int) -> None:
         """The partition is another process's by now."""
@@ -66,17 +69,18 @@ class Held:
 
     def is_due(self, group: str) -> bool:
         """Whether it was loaded, and not looked at yet."""
-        return group in self._due
+        return group in self.due
 
     def is_open(self, group: str) -> bool:
         """Whether what the cluster has of the group is to be looked at."""
-        return group in self._due or group in self._held
+        return group in self.due or group in self._held
 
     def look(self, group: str, own: Committed, there: Committed, *, holds: bool = True) -> None:
-        """The first time decides. Not ``holds``: what differs is written over, and told."""
-        if group not in self._due:
+        """The first time decides, on what was loaded, whatever was committed since. Not ``holds``: what differs is
+        written over, and told."""
+        if group not in self.due:
             return
-        self._due.remove(group)
+        own = _as_loaded(own, self.due.pop(group))
         changed, alone = to_bring(own, there)
         behind = changed.keys() & there.keys()
         if not further_on(own, there, (*behind, *alone)):
@@ -110,7 +114,7 @@ class Held:
 
     def __iter__(self) -> Iterator[str]:
         """Groups of which something is kept in mind."""
-        return iter({*self._due, *self._held})
+        return iter({*self.due, *self._held})
 
     def _saw(self, group: str, own: Committed, there: Committed, kept: Iterable[TopicPartition]) -> None:
         further = further_on(own, there, kept)
@@ -130,9 +134,14 @@ class Held:
 
     def forget(self, group: str) -> None:
         """Nothing of it is held any more, or will be: it was not loaded so."""
-        self._due.discard(group)
+        self.due.pop(group, None)
         if self._held.pop(group, None) is not None:
             self._alarms.over(group)
+
+
+def _as_loaded(own: Committed, before: Mapping[tuple[str, int], CommittedOffset | None]) -> Committed:
+    loaded = {at: its for at, its in own.items() if at not in before}
+    return loaded | {TopicPartition(*at): CommittedOffset(*its[:4]) for at, its in before.items() if its is not None}
 
 
 def tell_written_over(group: str, own: Committed, there: Committed, partitions: Iterable[TopicPartition]) -> None:

@@ -97,6 +97,7 @@ class Mirror:
             self._comparison.served(number, coordinator)
             if coordinator is not None:
                 self._held.loaded(number, (*coordinator.hands(), *coordinator.group_ids()))
+                coordinator.keep_before(self._held.due)
         if coordinator is None and self._runtime.is_owned_elsewhere(number):
             self._held.given_up(number)
             groups = {group for each in self._in_mind for group in each}
