@@ -57,7 +57,11 @@ _GROUP_SECONDS: Final = 3600  # all of them: one that does not end when its test
 _SOME_FAILED: Final = 1  # pytest's exit status
 _NO_TESTS: Final = 5  # likewise, where arguments leave none
 _NO_SECOND_CHANCE: Final = tuple(
-    f"tests/{name}/" for name in ("coordinator", "crash", "differential", "faults", "hostile", "log", "protocol")
+    f"tests/{name}"
+    for name in (
+        *("coordinator/", "crash/", "differential/", "faults/", "hostile/", "log/", "protocol/"),
+        *("migration/test_dual_commit_model.py", "migration/test_faults.py"),
+    )
 )
 """Where a failure says that something was lost, or a decision wrong, however busy the machine is."""
 
