@@ -240,8 +240,7 @@ class GroupCoordinator(ReadablePartition):
             self._state.unused_elsewhere.setdefault(group_id, now)
 
     def keep_before(self, before: Before) -> None:
-        """Of each group that is in ``before``, what was committed there is put in, whenever the first time something
-        else is. It is the caller's, who may add groups, and take them away."""
+        """What commits change from here on is noted there, of the groups that are in it."""
         self._state.offsets.before = before
 
     def take_touched(self) -> set[str]:

@@ -212,44 +212,96 @@ async def test_what_was_alike_is_changed_there_as_ever(
         assert (await _in_cluster(at, group), at.mirror.alarm(group)) == ({0: 3}, "")
 
 
-async def test_what_is_changed_before_the_first_look_was_not_loaded_so(
+async def test_what_is_committed_before_the_first_look_was_not_loaded(
     broker: Broker, tmp_path: Path, make_topic: TopicFactory, group: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Set back, and deleted, a moment after a start: at upstream+dual it would be acknowledged and not be there."""
+    """Set back a moment after a start: at upstream+dual it would be acknowledged and not be there."""
     topic = make_topic(2)
     await _left_there(broker, tmp_path / "data", group, topic, 5, 5)
     async with mirrored(broker, tmp_path / "data") as at:
         at.groups.is_cut_off = True
         for offset in (4, 3):
             await at.commit_offset(group, topic, offset)
-        await at.delete_offset(group, topic, 1)
-        assert at.mirror.alarm(group) == ""
         at.groups.is_cut_off = False
         await at.mirror.fed(group)
-        assert (await _in_cluster(at, group), at.mirror.alarm(group)) == ({0: 3}, "")
+        assert (await _in_cluster(at, group), at.mirror.alarm(group)) == ({0: 3, 1: 5}, "")
         assert not [each for each in caplog.messages if "offsets in the cluster" in each]
 
 
 async def test_what_others_have_committed_is_told_where_it_is_written_over_at_once(
     broker: Broker, tmp_path: Path, make_topic: TopicFactory, group: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """By a commit here before the first look; that of the others looks at what was loaded."""
-    topic = make_topic(4)
-    await _left_there(broker, tmp_path / "data", group, topic, 5, 5, 5)
+    """By commits here before the first look, of what was further on there, behind, and there alone. Of the others that
+    decides on what was loaded, and a deletion is none of those."""
+    topic = make_topic(5)
+    await _left_there(broker, tmp_path / "data", group, topic, 5, 5, 5, 5)
     async with mirrored(broker, tmp_path / "of another") as other:
-        later = {TopicPartition(topic, number): 77 for number in (0, 1, 3)}
+        later = {TopicPartition(topic, number): offset for number, offset in enumerate((77, 77, 2, 2, 77))}
         await _committed_there(broker, other, group, later)
     async with mirrored(broker, tmp_path / "data") as at:
         at.groups.is_cut_off = True
         await at.commit_offset(group, topic, 90)
         await at.delete_offset(group, topic, 1)
-        await at.commit(group, topic, OffsetCommitRequestPartition(3, 4))
+        await at.commit(group, topic, OffsetCommitRequestPartition(2, 3), OffsetCommitRequestPartition(4, 4))
         at.groups.is_cut_off = False
         await at.mirror.fed(group)
-        assert await _in_cluster(at, group) == {0: 90, 1: 77, 2: 5, 3: 4}
-        assert at.mirror.alarm(group).startswith(f"{_SAYS}{topic}-1 (none here, 77 there); ")
+        assert await _in_cluster(at, group) == {0: 90, 1: 77, 2: 3, 3: 2, 4: 4}
+        assert at.mirror.alarm(group).startswith(
+            f"{_SAYS}{topic}-1 (none here, 77 there); only behind there (1): {topic}-3 (5 here, 2 there); "
+        )
         (told,) = _written_over(caplog)
-        assert told == f"{topic}-0 (90 here, 77 there), {topic}-3 (4 here, 77 there)"
+        assert told == f"{topic}-0 (90 here, 77 there), {topic}-2 (3 here, 2 there), {topic}-4 (4 here, 77 there)"
+
+
+async def test_where_all_that_differs_is_written_over_at_once_there_is_no_alarm(
+    broker: Broker, tmp_path: Path, make_topic: TopicFactory, group: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    topic = make_topic()
+    await _left_there(broker, tmp_path / "data", group, topic, 5)
+    commit(broker.bootstrap_servers, group, topic, 77)
+    async with mirrored(broker, tmp_path / "data") as at:
+        at.groups.is_cut_off = True
+        await at.commit_offset(group, topic, 90)
+        at.groups.is_cut_off = False
+        await at.mirror.fed(group)
+        assert await _in_cluster(at, group) == {0: 90}
+        assert _written_over(caplog) == [f"{topic}-0 (90 here, 77 there)"]
+        assert not [each for each in caplog.records if each.levelno == logging.ERROR]
+
+
+@pytest.mark.parametrize("is_known_here", [True, False], ids=["known here", "not known here yet"])
+async def test_what_a_transaction_puts_in_force_before_the_first_look_is_no_strangers(
+    broker: Broker,
+    tmp_path: Path,
+    make_topic: TopicFactory,
+    group: str,
+    caplog: pytest.LogCaptureFixture,
+    is_known_here: bool,
+) -> None:
+    """What had not been brought there is brought, and no alarm is raised."""
+    topic = make_topic(2)
+    await _left_there(broker, tmp_path / "data", group, topic, 5, 5)
+    async with mirrored(broker, tmp_path / "data") as at:
+        at.groups.is_cut_off = True
+        await at.commit(group, topic, OffsetCommitRequestPartition(1, 6))
+        await at.runtime.settled(at.runtime.partition_of(group))
+    async with mirrored(broker, tmp_path / "data") as at:
+        at.groups.is_cut_off = True
+        await at.commit_offset(group, topic, 8)
+        async with transaction(at, broker, group, topic, 0, 10) as (following, producer):
+            if not is_known_here:
+                await following.stop()
+            await asyncio.to_thread(producer.commit_transaction, TIMEOUT_S)
+            await at.comes_to(group, topic, 10)
+            own = partial(own_offsets, at.coordinator(group), group)
+            if is_known_here:
+                await eventually(lambda: own()[TopicPartition(topic, 0)].offset == 10)
+            at.groups.is_cut_off = False
+            at.mirror.touched([group])
+            await eventually(lambda: at.groups.committed and at.mirror.is_compared(group))
+            await eventually(lambda: TopicPartition(topic, 1) in at.groups.committed[-1][1])
+        assert not [each for each in caplog.records if each.levelno == logging.ERROR]
+        assert at.mirror.alarm(group) == ""
 
 
 async def test_it_is_kept_where_the_partition_was_at_another_shim_meanwhile(

@@ -7,7 +7,7 @@ recovers, and so does whoever reads a log at rest.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 from protocol.commit_rows import CommitRows
 from protocol.offsets_log import OffsetCommitKey, OffsetCommitValue
@@ -19,8 +19,42 @@ from shim.coordinator.state.transactions import Transactions
 _new: Final[Any] = tuple.__new__  # it skips the constructors of named tuples
 
 
-Before: TypeAlias = dict[str, dict[tuple[str, int], CommittedOffset | None]]
-"""By group, and by topic and partition, what was committed there at first, of those that have changed since."""
+class Before:
+    """Of some groups, and of each offset that a commit has changed since they were put in here, what was committed
+    there before the first one; None for nothing. Whoever puts groups in takes them away.
+
+    What a transaction has put in force since is not a change, nor is a deletion. ``most``: so many offsets; of those
+    beyond it is not known that they have changed.
+    """
+
+    __slots__ = ("_room", "groups")
+
+    def __init__(self, most: int = 100_000) -> None:
+        self.groups: dict[str, dict[tuple[str, int], CommittedOffset | None]] = {}
+        self._room = most
+
+    def add(self, group: str) -> None:
+        self.groups.setdefault(group, {})
+
+    def take(self, group: str) -> Mapping[tuple[str, int], CommittedOffset | None]:
+        """It is asked about no more."""
+        noted = self.groups.pop(group, {})
+        self._room += len(noted)
+        return noted
+
+    def note(self, group: str, topic: str, partition: int, committed: OffsetTable) -> None:
+        """It is about to be changed."""
+        noted = self.groups[group]
+        if self._room and (topic, partition) not in noted:
+            noted[topic, partition] = committed.get(group, topic, partition)
+            self._room -= 1
+
+    def leave_out(self, group: str, topic: str, partition: int) -> None:
+        """A transaction has put something in force there."""
+        noted = self.groups[group]
+        if (topic, partition) in noted:
+            del noted[topic, partition]
+            self._room += 1
 
 
 class Offsets:
@@ -33,8 +67,7 @@ class Offsets:
         self.transactions = Transactions()
         self.touched: set[str] = set()
         """Groups whose committed offsets have changed, until somebody has taken them from here."""
-        self.before: Before = {}
-        """Somebody else's: the groups of which it is to be known what was committed before it changes."""
+        self.before = Before()
 
     # -- records
 
@@ -42,6 +75,8 @@ class Offsets:
         """A record outside of transactions: it wins over what is pending, however that ends."""
         if self.transactions.pending:
             self.transactions.overtake(key)
+        if key.group in self.before.groups:
+            self.before.note(key.group, key.topic, key.partition, self.committed)
         self._set(key, value)
 
     def commit_rows(self, group: str, topic: str, rows: CommitRows, commit_timestamp: int) -> None:
@@ -50,16 +85,14 @@ class Offsets:
             for partition, _, _ in rows.values():
                 self.transactions.overtake(OffsetCommitKey(group, topic, partition))
         self.touched.add(group)
-        if group in self.before:
+        if group in self.before.groups:
             for partition, _, _ in rows.values():
-                self._note_before(group, topic, partition)
+                self.before.note(group, topic, partition, self.committed)
         self.committed.set_rows(group, topic, rows, commit_timestamp)
 
     def delete(self, key: OffsetCommitKey) -> None:
         """A tombstone: it takes what is pending, too."""
         self.touched.add(key.group)
-        if key.group in self.before:
-            self._note_before(key.group, key.topic, key.partition)
         self.committed.delete(key.group, key.topic, key.partition)
         if self.transactions.pending:
             self.transactions.forget(key)
@@ -81,17 +114,14 @@ class Offsets:
         settled = self.transactions.end(producer, committed=committed)
         for key, value, _ in settled:
             if value is not None:
+                if key.group in self.before.groups:
+                    self.before.leave_out(key.group, key.topic, key.partition)
                 self._set(key, value)
         return settled
 
     def _set(self, key: OffsetCommitKey, value: OffsetCommitValue) -> None:
         self.touched.add(key.group)
-        if key.group in self.before:
-            self._note_before(key.group, key.topic, key.partition)
         self.committed.set(key.group, key.topic, key.partition, committed_offset(value))
-
-    def _note_before(self, group: str, topic: str, partition: int) -> None:
-        self.before[group].setdefault((topic, partition), self.committed.get(group, topic, partition))
 
     # -- committed or pending
 

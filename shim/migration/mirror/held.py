@@ -48,9 +48,8 @@ class Held:
     """
 
     def __init__(self) -> None:
-        self.due: Final[Before] = {}
-        """Groups that were loaded, and not looked at yet; with what had been loaded where it is something else by
-        now."""
+        self.due: Final = Before()
+        """Groups that were loaded, and not looked at yet; with what was loaded where something was committed since."""
         self._loaded: set[int] = set()
         self._held: dict[str, Mapping[TopicPartition, CommittedOffset | None]] = {}
         self._alarms = Alarms()
@@ -61,7 +60,7 @@ class Held:
         if number not in self._loaded:
             self._loaded.add(number)
             for group in groups:
-                self.due.setdefault(group, {})
+                self.due.add(group)
 
     def given_up(self, number: int) -> None:
         """The partition is another process's by now."""
@@ -69,30 +68,41 @@ class Held:
 
     def is_due(self, group: str) -> bool:
         """Whether it was loaded, and not looked at yet."""
-        return group in self.due
+        return group in self.due.groups
 
     def is_open(self, group: str) -> bool:
         """Whether what the cluster has of the group is to be looked at."""
-        return group in self.due or group in self._held
+        return group in self.due.groups or group in self._held
+
+    def as_loaded(self, group: str, own: Committed) -> Committed:
+        """``own``: as the log has it by now. What was committed here since is left out, of a group that is due."""
+        before = self.due.groups.get(group)
+        if not before:
+            return own
+        loaded = {at: its for at, its in own.items() if at not in before}
+        return loaded | {TopicPartition(*at): its for at, its in before.items() if its is not None}
 
     def look(self, group: str, own: Committed, there: Committed, *, holds: bool = True) -> None:
-        """The first time decides, on what was loaded, whatever was committed since. Not ``holds``: what differs is
-        written over, and told."""
-        if group not in self.due:
+        """The first time decides, on what was loaded; what was committed here since is brought there whatever there is.
+        Not ``holds``: what differs is written over, and told."""
+        if group not in self.due.groups:
             return
-        own = _as_loaded(own, self.due.pop(group))
-        changed, alone = to_bring(own, there)
+        loaded = self.as_loaded(group, own)
+        since = self.due.take(group)
+        here = {at for at in own if at in since}
+        changed, alone = to_bring(loaded, there)
         behind = changed.keys() & there.keys()
-        if not further_on(own, there, (*behind, *alone)):
-            if behind:  # as after any sudden end; or they were set back there, or held before, and nobody has answered
-                _tell(group, _BEHIND, own, there, behind)
-            return
-        found = {at: own.get(at) for at in (*behind, *alone)}
-        if holds:
-            self._held[group] = found
-            self._saw(group, own, there, found)
-        else:
-            tell_written_over(group, own, there, found)
+        differ = {*behind, *alone}
+        is_any_further = bool(further_on(loaded, there, differ))
+        over = differ if is_any_further and not holds else {at for at in here if at in differ}
+        if told := [at for at in over if _offset(there, at) != _offset(own, at)]:
+            tell_written_over(group, own, there, told)
+        left = {at: loaded.get(at) for at in differ - over}
+        if left and is_any_further:
+            self._held[group] = left
+            self._saw(group, loaded, there, left)
+        elif left:  # as after any sudden end; or they were set back there, or held before, and nobody has answered
+            _tell(group, _BEHIND, loaded, there, left)
 
     def to_bring(self, group: str, own: Committed, there: Committed) -> tuple[Committed, list[TopicPartition]]:
         """As :func:`shim.migration.compared.to_bring`, but for what is held."""
@@ -114,7 +124,7 @@ class Held:
 
     def __iter__(self) -> Iterator[str]:
         """Groups of which something is kept in mind."""
-        return iter({*self.due, *self._held})
+        return iter({*self.due.groups, *self._held})
 
     def _saw(self, group: str, own: Committed, there: Committed, kept: Iterable[TopicPartition]) -> None:
         further = further_on(own, there, kept)
@@ -134,14 +144,9 @@ class Held:
 
     def forget(self, group: str) -> None:
         """Nothing of it is held any more, or will be: it was not loaded so."""
-        self.due.pop(group, None)
+        self.due.take(group)
         if self._held.pop(group, None) is not None:
             self._alarms.over(group)
-
-
-def _as_loaded(own: Committed, before: Mapping[tuple[str, int], CommittedOffset | None]) -> Committed:
-    loaded = {at: its for at, its in own.items() if at not in before}
-    return loaded | {TopicPartition(*at): CommittedOffset(*its[:4]) for at, its in before.items() if its is not None}
 
 
 def tell_written_over(group: str, own: Committed, there: Committed, partitions: Iterable[TopicPartition]) -> None:

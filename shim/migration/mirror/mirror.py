@@ -330,7 +330,8 @@ class Mirror:
         another place says what is right. Raises StoreUnavailable."""
         if self._held.is_due(group):
             holds = coordinator.step_of(group) not in ZOOKEEPER_IS_RIGHT
-            self._held.look(group, own, _of_others(coordinator, group, own, there), holds=holds)
+            loaded = self._held.as_loaded(group, own)
+            self._held.look(group, own, _of_others(coordinator, group, loaded, there), holds=holds)
 
     def _is_served(self, coordinator: GroupCoordinator, group: str) -> bool:
         """Asked before each write: the cluster's coordinator may have it by now."""
