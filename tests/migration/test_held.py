@@ -142,3 +142,13 @@ def test_a_group_that_is_given_away_is_forgotten(held: Held) -> None:
     assert list(held) == ["g"]
     held.forget("g")
     assert (list(held), held.alarm("g")) == ([], "")
+
+
+def test_a_commit_that_is_gone_again_was_none(held: Held) -> None:
+    """The disk has refused it, and the partition was read back: what was loaded is there, and holds as such. Beside it
+    one that is durable, and one of a partition that had none."""
+    expiring = CommittedOffset(5, -1, "", 0, 99)
+    held.due.groups["g"] |= {("t", 0): expiring, ("t", 1): expiring, ("t", 2): None, ("t", 3): None}
+    changed, gone = _brought(held, _offsets(5, 6, 7), _offsets(77, 77, 77, 77))
+    assert (changed, gone) == ({1: 6, 2: 7}, [])
+    assert "keeps them: t-0 (5 here, 77 there), t-3 (none here, 77 there); " in held.alarm("g")

@@ -80,7 +80,10 @@ class Held:
         if not before:
             return own
         loaded = {at: its for at, its in own.items() if at not in before}
-        return loaded | {TopicPartition(*at): its for at, its in before.items() if its is not None}
+        # Without when they expire, as `own` has them.
+        return loaded | {
+            TopicPartition(*at): CommittedOffset(*its[:4]) for at, its in before.items() if its is not None
+        }
 
     def look(self, group: str, own: Committed, there: Committed, *, holds: bool = True) -> None:
         """The first time decides, on what was loaded; what was committed here since is brought there whatever there is.
@@ -89,7 +92,8 @@ class Held:
             return
         loaded = self.as_loaded(group, own)
         since = self.due.take(group)
-        here = {at for at in own if at in since}
+        # What was not durable may be gone again, where the partition has been read back.
+        here = {at for at, its in own.items() if at in since and loaded.get(at) != its}
         changed, alone = to_bring(loaded, there)
         behind = changed.keys() & there.keys()
         differ = {*behind, *alone}
