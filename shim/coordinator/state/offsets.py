@@ -68,6 +68,7 @@ class Offsets:
         self.touched: set[str] = set()
         """Groups whose committed offsets have changed, until somebody has taken them from here."""
         self.before = Before()
+        """Nobody asks, until another one takes its place."""
 
     # -- records
 

@@ -98,7 +98,7 @@ class Held:
         behind = changed.keys() & there.keys()
         differ = {*behind, *alone}
         is_any_further = bool(further_on(loaded, there, differ))
-        over = differ if is_any_further and not holds else {at for at in here if at in differ}
+        over = differ if is_any_further and not holds else here & differ
         if told := [at for at in over if _offset(there, at) != _offset(own, at)]:
             tell_written_over(group, own, there, told)
         left = {at: loaded.get(at) for at in differ - over}
