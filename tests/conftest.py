@@ -10,6 +10,7 @@ import socket
 import sys
 import time
 import uuid
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from typing import Protocol
 
@@ -29,6 +30,10 @@ settings.load_profile("untimed")
 
 _TOPIC_TIMEOUT_S = 30.0
 _POLL_S = 0.02
+_DEAREST = 20
+_DEAR_S = 5
+_SECONDS_OF_FILES: defaultdict[str, float] = defaultdict(float)
+"""Of a part that serves the whole session they are with the file that was the last one."""
 _LONGEST_TEST_NAME = 60  # in a topic or group name
 
 
@@ -68,15 +73,32 @@ def pytest_collection_finish() -> None:
         inet.KafkaNetSocket.socket = staticmethod(KafkaPythonSocket)
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    before = sum(_processor_seconds())
+    try:
+        return (yield)
+    finally:
+        _SECONDS_OF_FILES[item.location[0]] += sum(_processor_seconds()) - before
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """What the run has cost: where others run beside it, that is not to be seen from how long it took."""
-    own, begun = (
-        usage.ru_utime + usage.ru_stime
-        for usage in map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
-    )
+    own, begun = _processor_seconds()
     terminalreporter.write_line(
         f"processor time: {own:.0f} s of these tests, {begun:.0f} s of the processes that they have begun and reaped"
     )
+    dearest = sorted(((seconds, path) for path, seconds in _SECONDS_OF_FILES.items()), reverse=True)[:_DEAREST]
+    for seconds, path in dearest:
+        if seconds >= _DEAR_S:
+            terminalreporter.write_line(f"{seconds:9.0f} s {path}")
+
+
+def _processor_seconds() -> tuple[float, float]:
+    """Of this process, and of those that it has begun and reaped: a part that serves the whole session is in neither
+    before its end."""
+    own, begun = map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return own.ru_utime + own.ru_stime, begun.ru_utime + begun.ru_stime
 
 
 @pytest.fixture
