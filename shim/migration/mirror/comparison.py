@@ -93,19 +93,22 @@ class Comparison:
             coordinator = self._runtime.coordinator(number)
             if coordinator is None or coordinator.is_behind:
                 continue
-            await self._compare(coordinator, listed.keys())
+            await self._compare(number, coordinator, listed.keys())
             if self._runtime.coordinator(number) is coordinator:
                 self._loaded.discard(number)
         if self._compared and not self._loaded:
             log.info("compared with the cluster's own offsets: %s", counted(self._compared, "group"))
             self._compared = 0
 
-    async def _compare(self, coordinator: GroupCoordinator, listed: Collection[str]) -> None:
+    async def _compare(self, number: int, coordinator: GroupCoordinator, listed: Collection[str]) -> None:
         """``listed``: the groups that brokers say they have. One whose coordinator is away or has just moved is not
-        among them, and may have offsets all the same: it finds out for itself."""
+        among them, and may have offsets all the same: it finds out for itself. Ends where the partition is read back,
+        or given away."""
         portion: dict[str, Committed] = {}
         offsets = 0
         for group in {*coordinator.hands(), *coordinator.group_ids()}:
+            if self._runtime.coordinator(number) is not coordinator:
+                return
             if coordinator.hands_of(group) is not Hands.SERVED:
                 continue
             try:
@@ -122,12 +125,12 @@ class Comparison:
             elif own:  # of one that has none here nothing is written before its first turn, which looks itself
                 self._touched([group])
             if offsets >= _OFFSETS_AT_ONCE or len(portion) >= _GROUPS_AT_ONCE:
-                await self._compare_portion(coordinator, portion)
+                await self._compare_portion(number, coordinator, portion)
                 portion, offsets = {}, 0
             await asyncio.sleep(0)  # clients have their turns
-        await self._compare_portion(coordinator, portion)
+        await self._compare_portion(number, coordinator, portion)
 
-    async def _compare_portion(self, coordinator: GroupCoordinator, portion: dict[str, Committed]) -> None:
+    async def _compare_portion(self, number: int, coordinator: GroupCoordinator, portion: dict[str, Committed]) -> None:
         try:
             found = await self._cluster.offsets_of(portion)
         except StoreUnavailable:
@@ -135,6 +138,9 @@ class Comparison:
         except StoreError:  # of one of them: each finds out for itself, in its turn
             self._touched(portion)
             return
+        await self._runtime.settled(number)
+        if self._runtime.coordinator(number) is not coordinator:
+            return  # what was read of it was decided, and is not there: the first look would take it for a commit
         for group, own in portion.items():
             if group in self._written or self._waits(group):
                 continue
