@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Final, NamedTuple, Self, TypeAlias
 
 from shim.log.batching import Appended, PreparedBatch
-from shim.log.checkpoint import TopicPartition
-from shim.log.data_dir import DataDir, open_partitions
+from shim.log.data_dir import DataDir
 from shim.log.errors import LogError, located
 from shim.log.files import Files
 from shim.log.flush import Flusher
-from shim.log.handover import LOOSE_FLUSH, Handover, closed_clean, recovery_points, take_over
-from shim.log.journal import Journal, Redone
 from shim.log.journal_records import EncodedEntry
+from shim.log.opening import Opened, open_share, open_whole
 from shim.log.partition import PartitionLog
-from shim.log.recovery import LeftBehind, LoggedRecord
+from shim.log.recovery import LoggedRecord
 from shim.log.settings import LogSettings
 from shim.log.settling import Settling
-from shim.log.shares import Share, deal_out, gather
+from shim.log.shares import Share, deal_out
 
 OFFSETS_TOPIC: Final = "__consumer_offsets"
 
@@ -85,29 +83,18 @@ class OffsetsLog:
     whether :meth:`close` has found all in good order.
     """
 
-    def __init__(
-        self,
-        data_dir: DataDir,
-        num_partitions: int,
-        partitions: Mapping[TopicPartition, PartitionLog],
-        handover: Handover,
-        journal: Journal,
-        *,
-        settings: LogSettings,
-        files: Files,
-        share: Share | None = None,
-    ) -> None:
-        self.data_dir = data_dir
+    def __init__(self, opened: Opened, num_partitions: int, share: Share | None = None) -> None:
+        self.data_dir = opened.data_dir
         self.num_partitions = num_partitions
         self.share = share
-        self.notes_folder = data_dir.path if share is None else share.folder(data_dir.path)
+        self.notes_folder = self.data_dir.path if share is None else share.folder(self.data_dir.path)
         self.ended_clean = False
-        self._files = files
-        self._settings = settings
-        self._handover = handover
-        self._journal = journal
-        self._flushes_first = settings.flushes_first
-        self._partitions: dict[tuple[str, int], PartitionLog] = dict(partitions.items())
+        self._files = opened.files
+        self._settings = opened.settings
+        self._handover = opened.handover
+        self._journal = opened.journal
+        self._flushes_first = opened.settings.flushes_first
+        self._partitions: dict[tuple[str, int], PartitionLog] = dict(opened.partitions.items())
         self._checkpoint_due_ms: int | None = None
         self._cannot_sync = False
         self._settling = Settling(self._partitions.values())
@@ -134,31 +121,15 @@ class OffsetsLog:
         """
         if num_partitions < 1:
             raise ValueError(f"{num_partitions} partitions")
-        files = files or Files()
-        settings = settings or LogSettings()
-        with ExitStack() as undone:
-            held = held or DataDir.open(data_dir, files=files)
-            undone.callback(held.close)
-            data_dir = held.path
-            # Before anything else looks at the segments.
-            clean = closed_clean(files, data_dir)
-            gather(files, data_dir, clean=clean)
-            noted = recovery_points(files, data_dir)
-            journal = Journal(files, data_dir)
-            undone.callback(journal.close)
-            redone = Redone({}, {}) if clean else journal.redo_all(noted)
-            folders = {
-                TopicPartition(topic, partition): folder
-                for topic in topics
-                for partition, folder in enumerate(open_partitions(files, data_dir, topic, num_partitions))
-            }
-            _begin(journal, redone, folders, settings)
-            left = take_over(files, data_dir, flushes_first=settings.flushes_first)
-            partitions = _partitions(files, folders, settings, left, noted, journal, redone)
-            handover = Handover(files, data_dir, settings, left, noted, partitions.values())
-            log = cls(held, num_partitions, partitions, handover, journal, settings=settings, files=files)
-            undone.pop_all()
-            return log
+        opened = open_whole(
+            data_dir,
+            num_partitions,
+            topics=topics,
+            settings=settings or LogSettings(),
+            files=files or Files(),
+            held=held,
+        )
+        return cls(opened, num_partitions)
 
     @classmethod
     def open_share(
@@ -180,30 +151,16 @@ class OffsetsLog:
 
         Raises LogError when a note is damaged; OSError.
         """
-        files = files or Files()
-        settings = settings or LogSettings()
-        data_dir = data_dir.absolute()
-        notes = share.folder(data_dir)
-        with ExitStack() as undone:
-            noted = recovery_points(files, notes)
-            journal = Journal(files, data_dir, notes)
-            undone.callback(journal.close)
-            redone = journal.redo_all(noted)  # of one that is gone
-            folders = {
-                at: data_dir / str(at)
-                for topic in topics
-                for number in filter(share.has, range(num_partitions))
-                for at in (TopicPartition(topic, number),)
-            }
-            _begin(journal, redone, folders, settings)
-            files.sync_directory(notes)
-            left = LeftBehind(clean, files.exists(data_dir / LOOSE_FLUSH))
-            partitions = _partitions(files, folders, settings, left, noted, journal, redone)
-            handover = Handover(files, data_dir, settings, left, noted, partitions.values(), notes)
-            held = DataDir(files, data_dir, None, None)
-            log = cls(held, num_partitions, partitions, handover, journal, settings=settings, files=files, share=share)
-            undone.pop_all()
-            return log
+        opened = open_share(
+            data_dir,
+            num_partitions,
+            share,
+            clean=clean,
+            topics=topics,
+            settings=settings or LogSettings(),
+            files=files or Files(),
+        )
+        return cls(opened, num_partitions, share)
 
     def deal_out(self, count: int) -> bool:
         """Leaves its partitions, which it has not read, to so many processes, each with its :class:`Share`, and keeps
@@ -482,33 +439,3 @@ def _left(failed: Mapping[int, OSError], staged: _Staged) -> _Staged:
 def _drop(staged: _Staged) -> None:
     for log, _ in staged:
         log.deferred.drop()
-
-
-def _begin(journal: Journal, redone: Redone, folders: Container[TopicPartition], settings: LogSettings) -> None:
-    """A new filling, unless something of the old one is still to be put right. Raises OSError."""
-    for at, error in redone.failed.items():
-        if at not in folders or not settings.flushes_first:  # nobody would try it again
-            raise error
-        _logger.error("%s cannot be put right from the journal, which goes on with that: %s", at, error)
-    if not redone.failed:
-        journal.discard()
-        journal.begin_anew()
-
-
-def _partitions(
-    files: Files,
-    folders: Mapping[TopicPartition, Path],
-    settings: LogSettings,
-    left: LeftBehind,
-    noted: dict[TopicPartition, int],
-    journal: Journal,
-    redone: Redone,
-) -> dict[TopicPartition, PartitionLog]:
-    of_writes = journal if settings.flushes_first else None
-    points = noted | redone.ends
-    return {
-        at: PartitionLog(
-            files, folder, at, settings, left, points.get(at, 0), of_writes, needs_redo=at in redone.failed
-        )
-        for at, folder in folders.items()
-    }
