@@ -164,6 +164,17 @@ async def test_the_whole_look_has_a_bound(monkeypatch: pytest.MonkeyPatch) -> No
         await leaders.refused(2, [GROUP])
 
 
+async def test_who_coordinates_many_groups_is_asked_in_few_requests() -> None:
+    brokers = FakeBrokers({1: Leader(1, 0)}, {1: 5})
+    cluster_groups = ClusterGroups(cast(Brokers, brokers))
+    names = [f"group {number}" for number in range(120)]
+    assert (await cluster_groups.offsets_of(names)).keys() == set(names)
+    assert brokers.asked["FindCoordinator", 1] == 3
+    assert brokers.asked["OffsetFetch", 1] == 3
+    await cluster_groups.offsets_of(names)
+    assert brokers.asked["FindCoordinator", 1] == 3, "they are known"
+
+
 @pytest.mark.parametrize(
     ("told", "expected"),
     [

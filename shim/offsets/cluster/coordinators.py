@@ -161,13 +161,19 @@ class Coordinators:
 
     async def of(self, group: str) -> int:
         """Raises UpstreamError, where brokers do not know for as long as there is patience."""
-        return await until_ready(partial(self._find, group), self._patience_seconds)
+        return (await self.of_each([group]))[group]
 
-    async def _find(self, group: str) -> int:
-        found = (await self._of([group]))[group]
-        if isinstance(found, UpstreamError):
-            raise found
-        return found
+    async def of_each(self, groups: Sequence[str]) -> Mapping[str, int]:
+        """Likewise, many in a request. Raises as :meth:`of`, of the first one that has none."""
+        return await until_ready(partial(self._find, groups), self._patience_seconds)
+
+    async def _find(self, groups: Sequence[str]) -> Mapping[str, int]:
+        coordinators: dict[str, int] = {}
+        for group, coordinator in (await self._of(groups)).items():
+            if isinstance(coordinator, UpstreamError):
+                raise coordinator
+            coordinators[group] = coordinator
+        return coordinators
 
     async def _of(self, groups: Sequence[str]) -> dict[str, int | UpstreamError]:
         """Raises UpstreamError where no broker answers."""

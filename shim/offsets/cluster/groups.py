@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from enum import Enum, auto
 from functools import partial
 from itertools import groupby
@@ -310,10 +310,10 @@ class ClusterGroups:
                 await self._until_ready(partial(self._fetch_rest, some, found, stable))
         return found
 
-    async def _by_coordinator(self, groups: Iterable[str]) -> dict[int, list[str]]:
+    async def _by_coordinator(self, groups: Sequence[str]) -> dict[int, list[str]]:
         by_node: dict[int, list[str]] = {}
-        for group in groups:
-            by_node.setdefault(await self._coordinators.of(group), []).append(group)
+        for group, node_id in (await self._coordinators.of_each(groups)).items():
+            by_node.setdefault(node_id, []).append(group)
         return by_node
 
     async def _fetch_rest(self, groups: Sequence[str], found: dict[str, Committed], stable: bool) -> None:
