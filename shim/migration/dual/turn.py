@@ -110,6 +110,8 @@ class Turn:
             still = self._log.offsets_now(group)
             offsets = {at: each.offset for at, each in carried.items() if still.get(at) == own.get(at)}
             await self._log.carry(group, offsets)
+            # It is there. What the log had before it may have again from here on, by a commit that is newer.
+            await self._log.note(group, carried, step)
             log.debug("group %s: %s written to ZooKeeper directly", group, counted(len(carried), "offset"))
         for at, there in seen.items():
             its.znodes.stands(at, there)
