@@ -398,3 +398,32 @@ async def test_what_a_transaction_has_put_in_force_there_while_the_mirror_was_cu
         await at.reached(group)
         assert (await at.offset_in_cluster(group, topic), dict(guard.alarms)) == (3, {})
     assert not [each for each in caplog.messages if "are written over" in each]
+
+
+@pytest.mark.parametrize("before", [5, None], ids=["over one", "the first"])
+async def test_what_a_transaction_has_put_in_force_there_is_not_undone(
+    broker: Broker, tmp_path: Path, make_topic: TopicFactory, group: str, before: int | None
+) -> None:
+    """The cluster's log has told nothing of its end yet when the group has a turn for another partition."""
+    topic = make_topic(2)
+    async with mirrored(broker, tmp_path) as at:
+        await at.serve(group)
+        await at.commit(group, topic, OffsetCommitRequestPartition(1, 2))
+        if before is not None:
+            await at.commit_offset(group, topic, before)
+        await at.reached(group)
+        async with transaction(at, broker, group, topic, 0, 9) as (following, producer):
+            await following.stop()
+            await asyncio.to_thread(producer.commit_transaction, TIMEOUT_S)
+            await at.comes_to(group, topic, 9)
+            at.groups.committed.clear()
+            await at.commit(group, topic, OffsetCommitRequestPartition(1, 3))
+            await at.mirror.fed(group)
+            assert await at.offset_in_cluster(group, topic) == 9
+            number = TopicPartition(topic, 1)
+            assert [list(offsets) for _, offsets in at.groups.committed] == [[number]]
+            assert at.groups.deleted == []
+            # Whoever says here that it is another one has it written.
+            await at.commit_offset(group, topic, 4)
+            await at.mirror.fed(group)
+            assert await at.offset_in_cluster(group, topic) == 4

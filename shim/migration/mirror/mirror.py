@@ -77,12 +77,14 @@ class Mirror:
         self._touched = _ByGroup[float]()
         self._unanswered = _ByGroup[float]()
         self._nowhere = _ByGroup[Set[TopicPartition]]()
+        self._in_force_there = _ByGroup[None]()
         self._contested = Contested()
         self._watchers: list[WrittenOver] = []
         self._held = Held()
         self._outbox = Outbox("the cluster's own offsets", self._feed)
         # The outbox comes last: what waits for a turn is told then.
         of_groups: list[_KeepsInMind] = [self._touched, self._unanswered, self._nowhere, self._contested]
+        of_groups.append(self._in_force_there)
         self._in_mind: Final = (*of_groups, self._held, self.written, self._outbox)
         self._comparison = Comparison(runtime, cluster_groups, self.written, self.waits, self.touched, self._look)
         runtime.watch(self._served)
@@ -218,6 +220,8 @@ class Mirror:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._comparison.run(), name="comparing with the cluster's own offsets")
             while True:
+                self.touched(self._in_force_there)
+                self._in_force_there.clear()
                 for group in list(self._touched):
                     self._give_turn(group)
                 await asyncio.sleep(self._every_seconds)
@@ -301,10 +305,17 @@ class Mirror:
 
     async def _bring(self, coordinator: GroupCoordinator, group: str, own: Committed, sent: Committed) -> None:
         there = self.written.get(group)
+        newer: Set[TopicPartition] = frozenset()
         if there is None:
             there = (await self._cluster.offsets_of({group: own}))[group]
+            newer = _in_force_there(coordinator, group, own, there)
         self._look(coordinator, group, own, there)
         changed, gone = self._held.to_bring(group, own, there)
+        if newer:
+            # The log has yet to read that the transaction has ended. If it was another one that has, there is a turn.
+            self._in_force_there[group] = None
+            changed = {at: its for at, its in changed.items() if at not in newer}
+            gone = [at for at in gone if at not in newer]
         if group in self._contested:
             self._contested.saw(group, own, _of_others(coordinator, group, own, there), (*changed, *gone))
         is_served = self._is_served(coordinator, group)
@@ -339,15 +350,21 @@ class Mirror:
         return current is coordinator and coordinator.hands_of(group) is Hands.SERVED
 
 
+def _in_force_there(coordinator: GroupCoordinator, group: str, own: Committed, there: Committed) -> Set[TopicPartition]:
+    """Where the log has something else than the cluster, and what that has is the log's by now, or pending here of a
+    transaction. Raises StoreUnavailable."""
+    ours = _ours(coordinator, group)
+    return {
+        at
+        for at, its in there.items()
+        if (at not in own or own[at].offset != its.offset) and (at.topic, at.partition, its.offset) in ours
+    }
+
+
 def _of_others(coordinator: GroupCoordinator, group: str, own: Committed, there: Committed) -> Committed:
     """``there``, but for what a transaction of the group has put in force there since ``own`` was read: the cluster's
     log says so here later."""
-    try:
-        now = own_offsets(coordinator, group)
-    except NotReadable as error:
-        raise StoreUnavailable(str(error)) from error
-    ours = {(at.topic, at.partition, its.offset) for at, its in now.items()}
-    ours |= coordinator.pending_offsets(group)
+    ours = _ours(coordinator, group)
     others: Committed = {}
     for at, its in there.items():
         before = own.get(at)
@@ -356,3 +373,12 @@ def _of_others(coordinator: GroupCoordinator, group: str, own: Committed, there:
         elif before is not None:
             others[at] = before
     return others
+
+
+def _ours(coordinator: GroupCoordinator, group: str) -> Set[tuple[str, int, int]]:
+    """What the log has by now, and what is pending. Raises StoreUnavailable."""
+    try:
+        now = own_offsets(coordinator, group)
+    except NotReadable as error:
+        raise StoreUnavailable(str(error)) from error
+    return {(at.topic, at.partition, its.offset) for at, its in now.items()} | coordinator.pending_offsets(group)
