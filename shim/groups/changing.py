@@ -34,7 +34,7 @@ class Changing:
         if whose is Whose.UNKNOWN:
             error = await self._placements.find_out(group, opening=opening)
             if error is not ErrorCode.NONE:
-                raise Refused(f"the cluster cannot be asked about group {group} now: {error.name}")
+                raise Refused(self._placements.not_found_out(group, error))
             whose = self._placements.of(group)
         if whose is Whose.UNKNOWN:
             raise NotKnown(self._placements.nobody_has(group))

@@ -318,7 +318,7 @@ class Migration:
         if self._placements.of(group) is Whose.UNKNOWN:
             error = await self._placements.find_out(group, opening=False)
             if error is not ErrorCode.NONE:
-                raise Refused(f"the cluster cannot be asked about group {group} now: {error.name}")
+                raise Refused(self._placements.not_found_out(group, error))
         if self._placements.of(group) is Whose.UNKNOWN:
             raise NotKnown(self._placements.nobody_has(group))
         place = self._place(group)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import errno
+import subprocess
+import sys
 from pathlib import Path
 
 import click
@@ -48,6 +50,19 @@ def test_what_the_work_raises(error: Exception, status: int) -> None:
     assert result.exit_code == status
     assert result.stderr.startswith("Error: why")
     assert result.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("options", [[], ["--json"]], ids=["table", "json"])
+def test_what_it_says_cannot_be_written(options: list[str]) -> None:
+    """By then what was asked for may be done."""
+    with Path("/dev/full").open("wb") as full:
+        command = [sys.executable, "-m", "shim.main", "config", "--set", "bootstrap.servers=b:9092", *options]
+        ended = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60)
+    assert ended.returncode == 1
+    (line,) = ended.stderr.splitlines()
+    assert line.endswith(
+        "cannot be written to standard output: No space left on device; what was asked for may be done all the same"
+    )
 
 
 def test_a_backup_of_what_never_holds_still(data_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

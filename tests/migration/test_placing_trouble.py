@@ -104,3 +104,13 @@ async def test_the_cluster_was_asked_where_zookeeper_was_not(
         f"this is over: {_cluster('g')}",
         f"{_zookeeper('g')} for now: it is away",
     ]
+
+
+async def test_what_is_told_is_whose_fault_it_is(places: _Places, placements: Placements) -> None:
+    places.cluster_away = {"g"}
+    (error,) = await _found(placements, "g")
+    assert placements.not_found_out("g", error).startswith(
+        "the cluster, or ZooKeeper, cannot be asked about group g now"
+    )
+    # As of a disk that is full.
+    assert placements.not_found_out("g", ErrorCode.NOT_COORDINATOR) == "group g: the log answers NOT_COORDINATOR"

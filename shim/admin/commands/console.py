@@ -34,6 +34,7 @@ SOMETHING_WRONG: Final = 1
 """Exit status of a command that did what it was asked, and found something wrong."""
 
 _LINE_EVERY_S: Final = 5.0
+_UNWRITTEN: Final = "what this command has to say cannot be written to standard output"
 
 Asked = ParamSpec("Asked")
 Given = TypeVar("Given")
@@ -123,12 +124,23 @@ def print_table(headings: Sequence[str], rows: Sequence[Sequence[str | int]]) ->
             cell.rjust(width) if right else cell.ljust(width)
             for cell, width, right in zip(row, widths, numbers, strict=True)
         ]
-        click.echo("  ".join(padded).rstrip())
+        _print("  ".join(padded).rstrip())
 
 
 def print_json(document: object) -> None:
     """In ASCII, so that any text can be in it, whatever the locale."""
-    click.echo(json.dumps(document, indent=2))
+    _print(json.dumps(document, indent=2))
+
+
+def _print(text: str) -> None:
+    """Raises Failed where that cannot be written, as to a file on a full disk: what was asked for may be done by then,
+    and is not refused."""
+    try:
+        click.echo(text)
+    except OSError as error:
+        if error.errno == errno.EPIPE:  # whoever reads has had enough
+            raise
+        raise Failed(f"{_UNWRITTEN}: {reason_of(error)}; what was asked for may be done all the same") from error
 
 
 class Ongoing:

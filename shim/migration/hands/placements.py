@@ -139,6 +139,15 @@ class Placements:
         """What is to be said of one that :meth:`find_out` has not found: in a line."""
         return self._lookup.nobody_has(group)
 
+    def not_found_out(self, group: str, error: ErrorCode) -> str:
+        """What is to be said where :meth:`find_out` has given that: in a line."""
+        number = self._runtime.partition_of(group)
+        if self._runtime.coordinator(number) is None:
+            return f"the partition of group {group} is {self._runtime.where_it_is(number)}"
+        if error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+            return f"the cluster, or ZooKeeper, cannot be asked about group {group} now: {error.name}"
+        return f"group {group}: the log answers {error.name}"
+
     def of(self, group_id: str) -> Whose:
         """SERVED, too, while its partition is not loaded: why it is not served is answered there."""
         coordinator = self._runtime.coordinator(self._runtime.partition_of(group_id))
