@@ -25,11 +25,20 @@ _Told = Callable[[HistoryBatch, Record], Sequence[HistoryRecord]]
 class Then(NamedTuple):
     """``offsets``: by topic and partition, NO_OFFSET of what had been deleted. ``doubtful``: of these, what came next
     was adopted from the cluster, which may have had another one at that time. ``deleted``: what is known to have been
-    deleted after that time."""
+    deleted after that time. ``moved``: what the last reset has set and is another offset by now, in words."""
 
     offsets: Mapping[Partition, int]
     doubtful: Set[Partition] = frozenset()
     deleted: Set[Partition] = frozenset()
+    moved: Mapping[Partition, str] = {}
+
+
+class LastReset(NamedTuple):
+    """``moves``: what it has set, or taken away; empty where none is known. ``deleted``: what has been deleted, or has
+    expired, since."""
+
+    moves: Sequence[Moved]
+    deleted: Set[Partition]
 
 
 class History:
@@ -67,11 +76,11 @@ class History:
         await self._read(group, at.add, _all_told)
         return at.told
 
-    async def last_reset(self, group: str) -> list[Moved]:
-        """What the last reset has set. Empty where none is known, nor any since the cluster has had the group."""
+    async def last_reset(self, group: str) -> LastReset:
+        """That since the cluster has had the group, if it ever had."""
         last = _LastReset()
         await self._read(group, last.add, _all_told)
-        return last.told
+        return LastReset(last.moves, last.deleted)
 
     async def _read(self, group: str, add: Callable[[Iterable[HistoryRecord]], None], told: _Told) -> None:
         """All of it."""
@@ -240,14 +249,23 @@ class _LastReset:
     """Resets say what they replace, and all offsets of one are of one time and cause."""
 
     def __init__(self) -> None:
-        self.told: list[Moved] = []
+        self.moves: list[Moved] = []
+        self.deleted: set[Partition] = set()
 
     def add(self, records: Iterable[HistoryRecord]) -> None:
         for key, value in records:
+            if value.deleted == DELETED:
+                self.deleted.add((key.topic, key.partition))
             if value.cause == ADOPTED:
-                self.told = []
+                self._forget()
             if value.replaced == NOT_TOLD or value.deleted == DELETED:
                 continue
-            if self.told and (self.told[0].time_ms, self.told[0].cause) != (key.time, value.cause):
-                self.told = []
-            self.told.append(_move((key, value), value.replaced))
+            if self.moves and (self.moves[0].time_ms, self.moves[0].cause) != (key.time, value.cause):
+                self._forget()
+            if not self.moves:
+                self.deleted.clear()
+            self.moves.append(_move((key, value), value.replaced))
+
+    def _forget(self) -> None:
+        self.moves = []
+        self.deleted.clear()

@@ -13,7 +13,7 @@ class Known(NamedTuple):
     """``committed``: what the group has. ``starts``, ``ends``: of the logs, of all partitions in question. ``at_time``:
     the first offset at or after the target's time, where there is one. ``before``: for HISTORY, UNDO and UPSTREAM, what
     is to be had, NO_OFFSET for none; ``doubtful``: of these, what may not be what was committed then; ``deleted``:
-    since then."""
+    since then; ``moved``: what is to be told of an undo."""
 
     committed: Mapping[Partition, int]
     starts: Mapping[Partition, int]
@@ -22,6 +22,7 @@ class Known(NamedTuple):
     before: Mapping[Partition, int] = {}
     doubtful: Set[Partition] = frozenset()
     deleted: Set[Partition] = frozenset()
+    moved: Mapping[Partition, str] = {}
 
 
 class _To(NamedTuple):
@@ -96,5 +97,5 @@ _TO: Final[Mapping[Kind, Callable[[Target, Partition, Known], _To]]] = {
     Kind.FILE: lambda target, at, known: _clipped(target.offsets[at], at, known),
     Kind.HISTORY: _from_history,
     Kind.UPSTREAM: _from_upstream,
-    Kind.UNDO: lambda _, at, known: _To(known.before[at]),
+    Kind.UNDO: lambda _, at, known: _To(known.before[at], known.moved.get(at, "")),
 }

@@ -19,6 +19,7 @@ from shim.groups.words import (
     NO_OFFSET,
     Change,
     Kind,
+    Moved,
     NotCertain,
     NotKnown,
     Partition,
@@ -118,13 +119,13 @@ class Resetting:
         if target.kind is not Kind.UNDO:
             return Then({})
         last = await self._history.last_reset(group)
-        before = {(each.topic, each.partition): _replaced(each.before) for each in last}
+        before = {(each.topic, each.partition): _replaced(each.before) for each in last.moves}
         if not before:
             raise Refused(f"group {group}: the history knows of no reset of it, or of none since the cluster had it")
-        had_set = {(each.topic, each.partition) for each in last if not each.deleted}
-        if gone := sorted(had_set - found.offsets.keys()):
+        had_set = {(each.topic, each.partition) for each in last.moves if not each.deleted}
+        if gone := sorted((had_set - found.offsets.keys()) | (last.deleted & before.keys())):
             raise Refused(f"group {group}: {_some(gone)}: deleted, or expired, since the reset: not undone")
-        return Then(before)
+        return Then(before, moved=_moved(last.moves, found.offsets))
 
     # -- which partitions
 
@@ -177,7 +178,7 @@ class Resetting:
         if target.kind is Kind.TIME:
             offsets = await self._ends(partitions, target.number)
             at_time = {at: offset for at, offset in offsets.items() if offset != NO_RECORD}
-        return Known(found.offsets, starts, ends, at_time, then.offsets, then.doubtful, then.deleted)
+        return Known(found.offsets, starts, ends, at_time, then.offsets, then.doubtful, then.deleted, then.moved)
 
     async def _ends(self, partitions: Collection[Partition], timestamp: int) -> dict[Partition, int]:
         offsets: dict[Partition, int] = {}
@@ -238,6 +239,20 @@ class Resetting:
 def _replaced(before: int | None) -> int:
     assert before is not None, "resets say what they replace"
     return before
+
+
+def _moved(last: Sequence[Moved], committed: Mapping[Partition, int]) -> dict[Partition, str]:
+    """What is another offset than that reset has set: another reset may be meant, as one by Kafka's own tool,
+    which the history knows as commits."""
+    return {
+        (each.topic, each.partition): f"that reset ({each.cause}) had {_had_set(each)}, it has moved since"
+        for each in last
+        if committed.get((each.topic, each.partition), NO_OFFSET) != each.offset
+    }
+
+
+def _had_set(move: Moved) -> str:
+    return "taken it away" if move.deleted else f"set {move.offset}"
 
 
 def _changed_since(group: str, partitions: Sequence[Partition]) -> Refused:

@@ -15,7 +15,7 @@ from protocol.own.history_log import (
     OffsetHistoryKey,
     OffsetHistoryValue,
 )
-from shim.groups.history import History
+from shim.groups.history import History, Then
 from shim.groups.words import Refused, Window
 from tests.groups.kept import Kept
 
@@ -116,9 +116,9 @@ async def test_what_was_last_committed_by_then(group: Group) -> None:
     for offset, partition in ((7, 0), (8, 1), (9, 0)):
         await group.commit(offset, partition=partition)
     await group.set_for(ADOPTED, NOT_TOLD, 20, 1)
-    assert await group.history.at(GROUP, NOW) == ({}, set(), set())
-    assert await group.history.at(GROUP, NOW + 2) == ({("orders", 0): 7, ("orders", 1): 8}, {("orders", 1)}, set())
-    assert await group.history.at(GROUP, NOW + 4) == ({("orders", 0): 9, ("orders", 1): 20}, set(), set())
+    assert await group.history.at(GROUP, NOW) == Then({}, set(), set())
+    assert await group.history.at(GROUP, NOW + 2) == Then({("orders", 0): 7, ("orders", 1): 8}, {("orders", 1)}, set())
+    assert await group.history.at(GROUP, NOW + 4) == Then({("orders", 0): 9, ("orders", 1): 20}, set(), set())
 
 
 async def test_what_had_been_deleted_by_then_and_what_was_deleted_since(group: Group) -> None:
@@ -128,9 +128,9 @@ async def test_what_had_been_deleted_by_then_and_what_was_deleted_since(group: G
     await group.delete(7)
     await group.commit(9)
     await group.delete(8, partition=1)
-    assert await group.history.at(GROUP, NOW + 2) == ({first: 7, second: 8}, set(), {first, second})
-    assert await group.history.at(GROUP, NOW + 3) == ({first: NO_OFFSET, second: 8}, set(), {second})
-    assert await group.history.at(GROUP, NOW + 5) == ({first: 9, second: NO_OFFSET}, set(), set())
+    assert await group.history.at(GROUP, NOW + 2) == Then({first: 7, second: 8}, set(), {first, second})
+    assert await group.history.at(GROUP, NOW + 3) == Then({first: NO_OFFSET, second: 8}, set(), {second})
+    assert await group.history.at(GROUP, NOW + 5) == Then({first: 9, second: NO_OFFSET}, set(), set())
     moves = await group.history.moves(GROUP, Window(partitions={first}))
     assert moves is not None
     assert [(each.before, each.offset, each.deleted) for each in moves] == [
@@ -153,7 +153,7 @@ async def test_what_a_reset_has_taken_away_is_a_part_of_it_and_what_somebody_del
     await group.set_for(RESET, 7, 5)
     await group.delete(8, 1, deleted=TAKEN_AWAY, later_ms=0)
     await group.delete(5)
-    last = await group.history.last_reset(GROUP)
+    last = (await group.history.last_reset(GROUP)).moves
     assert [(each.partition, each.before, each.offset, each.deleted) for each in last] == [
         (0, 7, 5, False),
         (1, 8, NO_OFFSET, True),
@@ -162,7 +162,7 @@ async def test_what_a_reset_has_taken_away_is_a_part_of_it_and_what_somebody_del
 
 async def test_what_the_last_reset_has_set(group: Group) -> None:
     async def set_last() -> list[tuple[int, int | None, int]]:
-        return [(each.partition, each.before, each.offset) for each in await group.history.last_reset(GROUP)]
+        return [(each.partition, each.before, each.offset) for each in (await group.history.last_reset(GROUP)).moves]
 
     await group.commit(7)
     assert await set_last() == []

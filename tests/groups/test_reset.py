@@ -152,7 +152,24 @@ def test_a_reset_of_what_was_deleted_since_is_not_undone(
     place.commit(group, topic, 3, 4)
     place.done("reset", group, "--to-earliest", "--all-topics", "--yes")
     place.done("delete", group, "--yes")
-    assert "deleted, or expired, since the reset" in place.refused("reset", group, "--undo", "--yes")
+    refusal = f"{topic}-0, {topic}-1: deleted, or expired, since the reset: not undone"
+    assert refusal in place.refused("reset", group, "--undo", "--yes")
+    place.commit(group, topic, 7, 7)  # it is another life of the group
+    assert refusal in place.refused("reset", group, "--undo", "--yes")
+
+
+def test_an_undo_says_what_has_moved_since(place: Place, hours: Hours, fresh_name: Callable[[], str]) -> None:
+    """As by a reset of Kafka's own tool, which is a commit like any other, and may be the one that is meant."""
+    topic, group = hours.topic, fresh_name()
+    place.commit(group, topic, 3)
+    place.done("reset", group, "--to-latest", "--topic", topic, "--cause", "wanted", "--yes")
+    place.commit(group, topic, 5)
+    planned = place.done("reset", group, "--undo", "--dry-run")["offsets"]
+    assert [(each["offset"], each["new_offset"]) for each in planned] == [(5, 3), (10, None)]
+    moved, stays = (each["note"] for each in planned)
+    assert moved.startswith("that reset (groups reset --to-latest, by ")
+    assert moved.endswith(": wanted) had set 10, it has moved since")
+    assert stays == ""
 
 
 def test_a_commit_that_comes_between_keeps_all_of_it_from_being_done(

@@ -64,7 +64,8 @@ def reset_command(
 
     All offsets are set, or none, and each only if it is still what was shown. A group that is not there is made, as by
     Kafka's tool; a line on standard error says so, and in JSON `new_group`. Who did it is in the group's history:
-    `groups history`. --undo puts back what the last reset has changed, once more what the undo has set.
+    `groups history`. --undo puts back what the last reset has changed, once more what the undo has set; a reset by
+    Kafka's own tool is a commit like others: --from-history takes that back.
 
     A group at a zookeeper step has them set in ZooKeeper, too. For one that is passed through the cluster's own
     coordinator sets them, which keeps no history: there is no --undo and no --from-history then.
