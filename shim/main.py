@@ -188,8 +188,14 @@ def _prefer_throughput() -> None:
 
 
 def _end_quietly() -> None:
-    """What comes from here on would find no handler, and make an end in good order look like another."""
-    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP, signal.SIGTERM, signal.SIGINT})
+    """What comes from here on would find no handler, and make an end in good order look like another. In the loop, at
+    whose end its handlers are taken away; to block signals here leaves the other threads, for as long as there are any.
+    """
+    ending = {signal.SIGHUP, signal.SIGTERM, signal.SIGINT}
+    signal.pthread_sigmask(signal.SIG_BLOCK, ending)
+    for number in ending:
+        asyncio.get_running_loop().remove_signal_handler(number)
+        signal.signal(number, signal.SIG_IGN)
 
 
 def _run(main: Coroutine[object, object, None]) -> None:
