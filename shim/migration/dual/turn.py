@@ -110,8 +110,6 @@ class Turn:
             still = self._log.offsets_now(group)
             offsets = {at: each.offset for at, each in carried.items() if still.get(at) == own.get(at)}
             await self._log.carry(group, offsets)
-            # It is there. What the log had before it may have again from here on, by a commit that is newer.
-            await self._log.note(group, carried, step)
             log.debug("group %s: %s written to ZooKeeper directly", group, counted(len(carried), "offset"))
         for at, there in seen.items():
             its.znodes.stands(at, there)
@@ -121,6 +119,9 @@ class Turn:
             for at in own.keys() - seen.keys():
                 its.znodes.agree(at, own[at])  # it was deleted, and is written again
         its.znodes.adopted = True
+        if carried:
+            # It is there. What the log had before it may have again from here on, by a commit that is newer.
+            await self._log.note(group, carried, step)
 
     async def _wrote(self, group: str, its: Followed, step: Step) -> bool:
         """Whether ZooKeeper has now what the log has; not where somebody else has written since it was read. Then what
