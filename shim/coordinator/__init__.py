@@ -4,6 +4,7 @@ from shim.coordinator.coordinator import GroupCoordinator
 from shim.coordinator.outcome import (
     Asker,
     Caller,
+    GroupEvent,
     Key,
     OffsetReset,
     OffsetsReset,
@@ -19,6 +20,7 @@ from shim.coordinator.outcome import (
 )
 from shim.coordinator.readable import NotServed, ReadablePartition
 from shim.coordinator.replayed import ReplayedPartition
+from shim.coordinator.requests.listing import Generation
 from shim.coordinator.settings import CoordinatorSettings
 from shim.coordinator.state.contents import Contents
 from shim.coordinator.state.dump import StateDump
@@ -32,7 +34,9 @@ __all__ = [
     "Contents",
     "CoordinatorSettings",
     "FollowedBatch",
+    "Generation",
     "GroupCoordinator",
+    "GroupEvent",
     "GroupMemory",
     "Key",
     "LostTransaction",

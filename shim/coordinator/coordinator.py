@@ -9,6 +9,7 @@ from protocol.own.position import Position
 from protocol.own.state_log import (
     Hands,
 )
+from shim.coordinator import events
 from shim.coordinator.decision import Decision
 from shim.coordinator.outcome import Asker, Caller, OffsetReset, Outcome
 from shim.coordinator.readable import ReadablePartition
@@ -151,7 +152,8 @@ class GroupCoordinator(ReadablePartition):
                 decision.renew_session(member)
             if len(group.members) > self._state.settings.group_max_size:
                 # The limit was lowered: members rejoin, and may commit before, until the group is full.
-                prepare_rebalance(decision, group)
+                most = self._state.settings.group_max_size
+                prepare_rebalance(decision, group, events.is_too_full(group, most))
 
     def released(self) -> None:
         """It will decide nothing any more: what its groups take is theirs no longer to count."""

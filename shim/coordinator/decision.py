@@ -23,6 +23,7 @@ from protocol.own.topic_log import PendingKey, Settled, pending_key
 from shim.coordinator.outcome import (
     Asker,
     Caller,
+    GroupEvent,
     Key,
     Outcome,
     Response,
@@ -51,7 +52,7 @@ class Decision:
         self.cuts: list[int] = []
         self.dropped: list[tuple[int, PendingKey]] = []
         self.rows: list[RowsOfTopic] = []
-        self.outcome: Outcome = _new(Outcome, ([], [], self.history, self.cuts, None, self.rows, (), self.dropped))
+        self.outcome: Outcome = _new(Outcome, ([], [], self.history, self.cuts, None, self.rows, (), self.dropped, ()))
 
     def write(self, key: Key, value: Value | None) -> None:
         """Apply the record to the state and hand it out to be appended."""
@@ -137,6 +138,10 @@ class Decision:
                 )
                 self.history.append((OffsetHistoryKey(key.group, key.topic, key.partition, self.now), value))
         self.write(key, None)
+
+    def tell(self, event: GroupEvent) -> None:
+        """Whoever looks after the group."""
+        self.outcome = self.outcome._replace(events=(*self.outcome.events, event))
 
     def answer(self, asker: Asker, response: Response) -> None:
         """Answer a request, this one or a parked one."""

@@ -96,6 +96,13 @@ NOBODY: Final = Caller("", "")
 """What the shim does by itself."""
 
 
+class GroupEvent(NamedTuple):
+    """What is to be read in the log: ``template`` with these ``values``, as :mod:`logging` puts them together."""
+
+    template: str
+    values: tuple[object, ...]
+
+
 class TransactionBatch(NamedTuple):
     """What all records of an outcome are in: a batch of a transaction. ``position``: how far the cluster's log is taken
     over with it. ``begun``: how far with the first batch of the transaction, where that was another one.
@@ -154,6 +161,7 @@ class Outcome(NamedTuple):
     `state`: in whose hands groups are from here on; durable together with the records, and replayed as they are.
     `dropped`: what was pending and is not any more, since one of the records is a tombstone of that offset, with the
     index of that.
+    `events`: what whoever looks after the group is told, as it was decided; durable or not.
     """
 
     records: list[Record]
@@ -164,3 +172,4 @@ class Outcome(NamedTuple):
     rows: Sequence[RowsOfTopic] = ()
     state: Sequence[StateRecord] = ()
     dropped: Sequence[tuple[int, PendingKey]] = ()
+    events: Sequence[GroupEvent] = ()

@@ -10,6 +10,7 @@ from protocol.own.position import Position, Producer
 from protocol.own.state_log import GroupHandsValue, Hands, Step, WrittenValue
 from shim.coordinator.replayed import ReplayedPartition
 from shim.coordinator.requests import listing
+from shim.coordinator.requests.listing import Generation
 from shim.coordinator.requests.offset_fetch import offset_fetch
 
 _OLD_DESCRIPTION = 5
@@ -68,6 +69,11 @@ class ReadablePartition(ReplayedPartition):
     def own_description(self, group_id: str) -> DescribedGroup:
         """As :meth:`describe_group`."""
         return listing.describe_group(self._state.groups, group_id, _OLD_DESCRIPTION)
+
+    def generation(self, group_id: str) -> Generation | None:
+        """None where there is no such group."""
+        group = self._state.groups.get(group_id)
+        return None if group is None else listing.generation(group, self._state.deadlines)
 
     # -- in whose hands groups are, and where else offsets are kept
 

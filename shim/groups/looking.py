@@ -42,12 +42,14 @@ class Looking:
         members = [_member(each, described) for each in described.members]
         assigned = {at for member in members for at in member.partitions or ()}
         offsets = {**dict.fromkeys(assigned, NO_OFFSET), **(await self.offsets([group]))[group]}
+        generation = self._coordinator(group).generation(group) if self._is_served(group) else None
         times = self._coordinator(group).commit_times(group) if self._is_served(group) else {}
         return Details(
             described.protocol_type,
             members,
             await self._behind(offsets, times),
             await self._last_commit(group) if with_last_commit and self._is_served(group) else None,
+            generation,
         )
 
     async def described(self, group: str) -> DescribedGroup:

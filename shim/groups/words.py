@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence, Set
 from enum import Enum
 from typing import NamedTuple
 
+from shim.coordinator import Generation
 from shim.migration.words import NotKnown, Refused
 from shim.upstream.log_ends import NO_OFFSET, lag_of
 
@@ -134,12 +135,14 @@ class Window(NamedTuple):
 
 class Details(NamedTuple):
     """``last_commit``: the newest that the history has; None where it has none, or was not asked, and of a group that
-    is passed through: others commit at the cluster."""
+    is passed through: others commit at the cluster. ``generation``: None of one that is passed through, and
+    of one that has offsets alone."""
 
     protocol_type: str
     members: Sequence[Member]
     offsets: Sequence[OffsetAt]
     last_commit: Moved | None
+    generation: Generation | None
 
 
 class Deleted(NamedTuple):
@@ -154,6 +157,7 @@ __all__ = [
     "Change",
     "Deleted",
     "Details",
+    "Generation",
     "Kind",
     "Member",
     "Moved",

@@ -13,7 +13,7 @@ from protocol.own.history_runs import history_run
 from protocol.own.position import position_header
 from protocol.own.state_log import encode_state
 from protocol.records.record_runs import Run
-from shim.coordinator import Outcome, RowsOfTopic, TransactionBatch, TransactionEnd
+from shim.coordinator import GroupEvent, Outcome, RowsOfTopic, TransactionBatch, TransactionEnd
 from shim.log import DroppingSet, EndOfTransaction, Runs, TransactionalSet
 from shim.runtime.flight import Batch, Record, RecordSet, Ticket
 
@@ -27,6 +27,7 @@ class Decided(NamedTuple):
     history: RecordSet
     answers: list[tuple[Ticket, Any]]
     state: Sequence[Record] = ()
+    events: Sequence[GroupEvent] = ()
 
 
 def encoded(waiting: Mapping[object, Ticket], outcome: Outcome) -> Decided:
@@ -40,9 +41,9 @@ def encoded(waiting: Mapping[object, Ticket], outcome: Outcome) -> Decided:
     records = [(encode_key(key), None if value is None else encode_value(value)) for key, value in outcome.records]
     history: list[Record] = [encode_history(record) for record in outcome.history]
     if outcome.transaction is not None:
-        return Decided([_transactional(outcome.transaction, records)], history, answers)
+        return Decided([_transactional(outcome.transaction, records)], history, answers, events=outcome.events)
     state = [encode_state(record) for record in outcome.state]
-    return Decided(_batches(records, outcome), history, answers, state)
+    return Decided(_batches(records, outcome), history, answers, state, outcome.events)
 
 
 def _rows(rows: Sequence[RowsOfTopic], answers: list[tuple[Ticket, Any]]) -> Decided:
@@ -55,7 +56,7 @@ def _rows(rows: Sequence[RowsOfTopic], answers: list[tuple[Ticket, Any]]) -> Dec
         if who is not None:
             history.append(history_run(group, topic, of_topic, now, who))
     batch: Runs = _new(Runs, (offsets, count))
-    made: Decided = _new(Decided, ([batch], _new(Runs, (history, len(history))) if history else [], answers, ()))
+    made: Decided = _new(Decided, ([batch], _new(Runs, (history, len(history))) if history else [], answers, (), ()))
     return made
 
 

@@ -78,7 +78,9 @@ class Runtime(ServedPartitions):
 
     def _carry_out(self, partition: Partition, decided: Decided, *, after_flight: bool) -> None:
         number, writes = partition.number, self._writes
-        batches, history, answers, state = decided
+        batches, history, answers, state, events = decided
+        for template, values in events:
+            log.info(template, *values)
         for ticket, _ in answers:
             del partition.waiting[ticket]
         for batch in batches:

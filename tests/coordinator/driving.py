@@ -65,7 +65,7 @@ def parked(coordinator: GroupCoordinator) -> list[object]:
 
 
 class Driven:
-    """A coordinator, its clock, everything it has recorded and every answer it has given."""
+    """A coordinator, its clock, everything it has recorded, told and answered."""
 
     def __init__(self, settings: CoordinatorSettings | None = None) -> None:
         self.settings = settings
@@ -74,6 +74,7 @@ class Driven:
         self.now = START
         self.records: list[Record] = []
         self.history: list[HistoryRecord] = []
+        self.events: list[str] = []
         self.answers: dict[int, Response] = {}
         self.last = 0
 
@@ -82,6 +83,7 @@ class Driven:
     def take(self, outcome: Outcome) -> None:
         self.records += outcome.records
         self.history += outcome.history
+        self.events += [template % values for template, values in outcome.events]
         for ticket, response in outcome.answers:
             assert isinstance(ticket, int)
             assert 0 < ticket <= self.last, "an answer to a request that was never made"
@@ -128,6 +130,7 @@ class Driven:
         session: int = 10_000,
         rebalance: int = 60_000,
         caller: Caller = CALLER,
+        reason: str | None = None,
     ) -> int:
         ticket = self.ticket()
         request = JoinGroupRequest(
@@ -138,6 +141,7 @@ class Driven:
             group_instance_id=instance,
             protocol_type=protocol_type,
             protocols=tuple(JoinGroupRequestProtocol(name, metadata) for name, metadata in protocols),
+            reason=reason,
         )
         self.take(self.coordinator.join_group(self.now, caller, version, request, ticket))
         return ticket

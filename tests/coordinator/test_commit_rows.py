@@ -52,7 +52,7 @@ class Carried(NamedTuple):
 
 
 def carried(outcome: Outcome) -> Carried:
-    batches, history, answers, _ = encoded({TICKET: cast(Ticket, TICKET)}, outcome)
+    batches, history, answers, *_ = encoded({TICKET: cast(Ticket, TICKET)}, outcome)
     plain = [response.response() if isinstance(response, AllCommitted) else response for _, response in answers]
     told = [each for key, value in _logged([history]) for each in decode_history(key or b"", value) or ()]
     return Carried(list(_logged(batches)), told, plain)

@@ -49,7 +49,7 @@ class Deciding(Driven):
 
     def take(self, outcome: Outcome) -> None:
         super().take(outcome)
-        batches, _, _, state = encoded(self.partition.waiting, outcome)
+        batches, _, _, state, _ = encoded(self.partition.waiting, outcome)
         for batch in batches:
             self.batches.append(batch)
             self.local.append(batch)

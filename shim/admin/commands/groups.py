@@ -123,6 +123,10 @@ def describe_command(group: str, admin: HostPort, json_wanted: bool) -> None:
     the shim's history; of a group that is passed through it is not known here, as others commit at the cluster. Nor is
     by whom an offset was committed that was adopted from there: the time is when it was adopted.
 
+    Of a group that the shim serves: its generation, why it last rebalanced, and, while it does, which members are
+    awaited, in PreparingRebalance to join again, then to ask for their assignment, the leader to bring it, and when
+    those are removed that have not.
+
     \b
     offset-shim groups describe billing
     offset-shim groups describe billing --json
@@ -139,6 +143,8 @@ def describe_command(group: str, admin: HostPort, json_wanted: bool) -> None:
     if row["alarm"]:
         click.echo(f"alarm: {pasteable(shown(row['alarm']))}")
     click.echo(f"state: {shown(row['state'])}, {row['type']}, {counted(row['members'], 'member')}")
+    if row.get("generation") is not None:  # an older shim tells none
+        _show_generation(row["generation"], row["state"])
     if row["changed_ms"] is not None:
         click.echo(f"since: {time_shown(row['changed_ms'])}, {shown(row['cause'])}")
     if is_passed_through(row):
@@ -151,6 +157,21 @@ def describe_command(group: str, admin: HostPort, json_wanted: bool) -> None:
         _show_offsets(row["offsets"])
     else:
         click.echo("no offsets")
+
+
+def _show_generation(generation: Row, state: str) -> None:
+    since = "" if generation["since_ms"] is None else f", {shown(state)} since {time_shown(generation['since_ms'])}"
+    click.echo(f"generation: {generation['generation_id']}{since}")
+    if generation["reason"]:
+        click.echo(f"last rebalance: {shown(generation['reason'])}")
+    if awaited := generation["awaited"]:
+        click.echo(f"awaited: {_until(generation)}{', '.join(map(shown, awaited))}")
+    if pending := generation["pending"]:
+        click.echo(f"given an id, and not joined: {', '.join(map(shown, pending))}")
+
+
+def _until(generation: Row) -> str:
+    return "" if generation["until_ms"] is None else f"until {time_shown(generation['until_ms'])}, "
 
 
 def _commit_shown(last: Row) -> str:

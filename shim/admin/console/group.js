@@ -19,6 +19,7 @@ export function groupView(root, group, pollNow) {
   const alarm = el("p", { class: "alarm", hidden: true });
   const buttons = moveButtons(pollNow);
   const since = el("p", { class: "quiet" });
+  const rebalance = el("p", { class: "quiet" });
   const tiles = Object.fromEntries(["Lag", "Members", "Partitions", "Last commit"].map((label) => [label, el("dd", {})]));
   const chart = lineChart("tall");
   const samples = new Samples();
@@ -42,6 +43,7 @@ export function groupView(root, group, pollNow) {
     el("div", { class: "title" }, el("h1", {}, name(group)), step, state),
     alarm,
     since,
+    rebalance,
     buttons.node,
     el("dl", { class: "tiles" }, ...Object.entries(tiles).map(([label, value]) => el("div", { class: "tile" }, el("dt", {}, label), value))),
     el("section", {}, el("h2", {}, "Lag over time"), chart.node),
@@ -96,6 +98,7 @@ export function groupView(root, group, pollNow) {
     alarm.hidden = !told.alarm;
     setText(alarm, told.alarm);
     setText(since, told.changed_ms === null ? "" : `At this step since ${time(told.changed_ms)}${told.cause ? `: ${told.cause}` : ""}`);
+    setText(rebalance, told.generation === null ? "" : generation(told));
     buttons.update(told);
     setText(tiles.Lag, short(lag));
     setText(tiles.Members, count(told.members));
@@ -125,6 +128,15 @@ function moved(told) {
   const newest = told.offsets.reduce((latest, at) => Math.max(latest, at.committed_ms ?? 0), 0);
   const committed = told.offsets.filter((at) => at.offset !== null).length;
   return JSON.stringify([told.last_commit, stepOf(told), newest, committed]);
+}
+
+/** Which generation it is, why the last rebalance began, and who is awaited, of a group that the shim serves. */
+function generation({ state, generation: now }) {
+  const parts = [`Generation ${now.generation_id}${now.since_ms === null ? "" : `, ${state} since ${time(now.since_ms)}`}`];
+  if (now.reason) parts.push(`Last rebalance: ${now.reason}`);
+  if (now.awaited.length > 0) parts.push(`Awaited${now.until_ms === null ? "" : ` until ${time(now.until_ms)}`}: ${now.awaited.join(", ")}`);
+  if (now.pending.length > 0) parts.push(`Given an id, and not joined: ${now.pending.join(", ")}`);
+  return parts.join(". ");
 }
 
 function partitionRow(at) {

@@ -3,6 +3,7 @@
 from protocol.errors import ErrorCode
 from protocol.messages.join_group import JoinGroupRequest
 from protocol.offsets_log import GroupMetadataKey, GroupMetadataValue
+from shim.coordinator import events
 from shim.coordinator.decision import Decision, join_response, joined_members, joined_response
 from shim.coordinator.outcome import Asker, Caller
 from shim.coordinator.requests.rebalance import maybe_complete_join, prepare_rebalance, rebalance_or_complete_join
@@ -40,7 +41,10 @@ class _Join:
         # Version 0 has no rebalance timeout of its own.
         self.rebalance_timeout_ms = request.session_timeout_ms if version == 0 else request.rebalance_timeout_ms
 
-    def refuse(self, error: ErrorCode, member_id: str) -> None:
+    def refuse(self, error: ErrorCode, member_id: str, why: str = "") -> None:
+        """``why``: for whoever looks after the group."""
+        event = events.join_refused(self.request.group_id, self.request.member_id, self.caller, error, why)
+        self.decision.tell(event)
         self.decision.refuse_join(self.parked, error, member_id)
 
     def decide(self) -> None:
@@ -50,7 +54,7 @@ class _Join:
         elif not (
             settings.group_min_session_timeout_ms <= request.session_timeout_ms <= settings.group_max_session_timeout_ms
         ):
-            self.refuse(ErrorCode.INVALID_SESSION_TIMEOUT, request.member_id)
+            self.refuse(ErrorCode.INVALID_SESSION_TIMEOUT, request.member_id, events.session_timeout(request, settings))
         elif not self._may_make_group():
             self.refuse(ErrorCode.GROUP_MAX_SIZE_REACHED, "")
         else:
@@ -62,7 +66,8 @@ class _Join:
                 self._drop(group)
                 self.refuse(ErrorCode.GROUP_MAX_SIZE_REACHED, "")
             elif not group.supports(request.protocol_type, self.protocols):
-                self.refuse(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, request.member_id)
+                why = events.inconsistent(group, request.protocol_type, self.protocols)
+                self.refuse(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, request.member_id, why)
             elif not request.member_id:
                 self._unknown_member(group)
             else:
@@ -138,7 +143,8 @@ class _Join:
                 Deadline(DeadlineKind.SESSION, group.group_id, member_id),
                 self.decision.now + self.request.session_timeout_ms,
             )
-            self.refuse(ErrorCode.MEMBER_ID_REQUIRED, member_id)
+            # No refusal: it joins with that.
+            self.decision.refuse_join(self.parked, ErrorCode.MEMBER_ID_REQUIRED, member_id)
         else:
             self._add_member(group, member_id)
 
@@ -166,9 +172,10 @@ class _Join:
         if not self._has_memory(member):
             self.refuse(ErrorCode.GROUP_MAX_SIZE_REACHED, request.member_id)
             return
+        why = events.has_rejoined(member, request.reason, leads=group.leader == member.member_id)
         self._update(group, member)
         self._park(group, member)
-        rebalance_or_complete_join(self.decision, group)
+        rebalance_or_complete_join(self.decision, group, why)
 
     def _needs_no_rebalance(self, group: Group, member: Member) -> bool:
         if group.state is GroupState.PREPARING_REBALANCE or member.protocols != self.protocols:
@@ -198,7 +205,7 @@ class _Join:
         decision.state.deadlines.set(
             member.session_deadline, decision.now + decision.state.settings.new_member_join_timeout_ms
         )
-        rebalance_or_complete_join(decision, group)
+        rebalance_or_complete_join(decision, group, events.has_joined(member, self.request.reason))
 
     def _update(self, group: Group, member: Member) -> None:
         group.set_protocols(member, self.protocols)
@@ -233,7 +240,7 @@ class _Join:
             maybe_complete_join(decision, group)
         else:
             # In CompletingRebalance the leader may know the old member id already, and assign to it.
-            prepare_rebalance(decision, group)
+            prepare_rebalance(decision, group, events.has_come_back(member))
 
     def _answer_replacement(self, group: Group, member: Member, old_leader: str) -> None:
         skips = self.version >= _SKIP_ASSIGNMENT_FROM

@@ -1,11 +1,30 @@
-"""ListGroups and DescribeGroups: what is shown of a group (Kafka 4.3)."""
+"""ListGroups and DescribeGroups: what is shown of a group (Kafka 4.3); and how far its rebalance is."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from protocol.errors import ErrorCode
 from protocol.messages.describe_groups import DescribedGroup, DescribedGroupMember
 from protocol.messages.list_groups import ListedGroup
+from shim.coordinator.state.deadlines import Deadlines
 from shim.coordinator.state.group import Group, GroupState
+
+
+class Generation(NamedTuple):
+    """``since_ms``: when the group came to its present state, in milliseconds since the epoch; -1 where nobody knows.
+    ``reason``: why the last rebalance
+    began, "" where nobody knows any more. ``awaited``: member ids, of whom a JoinGroup is awaited in
+    PreparingRebalance, a SyncGroup in the other states; ``pending``: ids that were given out, with which nobody has
+    joined yet. ``until_ms``: when those are removed that are awaited; None where nothing is waited for.
+    """
+
+    generation_id: int
+    since_ms: int
+    reason: str
+    awaited: Sequence[str]
+    pending: Sequence[str]
+    until_ms: int | None
+
 
 _GROUP_TYPE = "classic"
 _GROUP_ID_NOT_FOUND_FROM = 6
@@ -67,4 +86,21 @@ def describe_group(groups: Mapping[str, Group], group_id: str, version: int) -> 
             )
             for member in group.members.values()
         ),
+    )
+
+
+def generation(group: Group, deadlines: Deadlines[Any]) -> Generation:
+    """Of the group as it is now."""
+    if group.state is GroupState.PREPARING_REBALANCE:
+        awaited = [member.member_id for member in group.members.values() if member.join is None]
+        deadline = group.join_deadline
+    else:
+        awaited, deadline = list(group.pending_syncs), group.sync_deadline
+    return Generation(
+        group.generation_id,
+        group.state_timestamp,
+        group.rebalance_reason,
+        awaited,
+        list(group.pending_joins),
+        deadlines.get(deadline),
     )

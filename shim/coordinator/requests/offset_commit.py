@@ -14,6 +14,7 @@ from protocol.messages.offset_commit import (
 from protocol.offsets_log import OffsetCommitKey, OffsetCommitValue
 from protocol.own.conditional_commit import is_conditional
 from protocol.own.history_log import Who
+from shim.coordinator import events
 from shim.coordinator.decision import Decision
 from shim.coordinator.outcome import Asker, Caller
 from shim.coordinator.requests.conditional_commit import refusal
@@ -39,7 +40,11 @@ def offset_commit(decision: Decision, caller: Caller, version: int, request: Off
     state = decision.state
     settings = state.settings
     group = state.groups.get(request.group_id)
-    error = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if state.behind else _check(group, version, request)
+    if state.behind:
+        error = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    elif (error := _check(group, version, request)) is not ErrorCode.NONE:
+        generation_id = request.generation_id_or_member_epoch
+        decision.tell(events.refused("a commit", request, generation_id, group, caller, error))
     remembered = caller if settings.offsets_history_retention_minutes > 0 else None
     rows = rows_in(request.topics)
     surely_fits = rows and rows * RECORD_SIZE <= settings.commit_max_bytes

@@ -1,7 +1,10 @@
 """The rebalance: from PreparingRebalance, through the join phase, to the next generation (Kafka 4.3)."""
 
+from collections.abc import Sequence
+
 from protocol.errors import ErrorCode
 from protocol.offsets_log import GroupMetadataKey
+from shim.coordinator import events
 from shim.coordinator.decision import Decision, joined_response
 from shim.coordinator.state.group import NEXT_STATES, Group, GroupState, InitialDelay, Member
 from shim.coordinator.state.partition_state import group_metadata
@@ -11,16 +14,18 @@ from shim.coordinator.state.subscription import topics_of_generation
 _NOBODY_JOINED_WAIT_MS = 1_000
 
 
-def rebalance_or_complete_join(decision: Decision, group: Group) -> None:
+def rebalance_or_complete_join(decision: Decision, group: Group, why: str) -> None:
     """Start a rebalance, or, where one is being prepared, end its join phase if this was the last one missing."""
     if GroupState.PREPARING_REBALANCE in NEXT_STATES[group.state]:
-        prepare_rebalance(decision, group)
+        prepare_rebalance(decision, group, why)
     else:
         maybe_complete_join(decision, group)
 
 
-def prepare_rebalance(decision: Decision, group: Group) -> None:
+def prepare_rebalance(decision: Decision, group: Group, why: str) -> None:
     """Have all members rejoin. An empty group waits for the initial rebalance delay, so that members come together."""
+    decision.tell(events.rebalance_begins(group, why))
+    group.set_rebalance_reason(why)
     if group.state is GroupState.COMPLETING_REBALANCE:
         _cancel_syncs(decision, group)
     group.nobody_syncs()
@@ -70,8 +75,8 @@ def complete_join(decision: Decision, group: Group) -> None:
     deadlines.cancel(group.join_deadline)
     group.initial_delay = None
     absent = [m for m in group.members.values() if m.join is None and m.group_instance_id is None]
-    for member in absent:
-        remove_member(decision, group, member)
+    if absent:
+        remove_members(decision, group, absent, events.not_rejoined(group))
     if not group.members:
         _become_empty(decision, group)
     elif not group.elect_joined_leader():
@@ -82,11 +87,13 @@ def complete_join(decision: Decision, group: Group) -> None:
 
 def _become_empty(decision: Decision, group: Group) -> None:
     group.check_transition(GroupState.EMPTY)
+    group.set_rebalance_reason("")
     empty = group_metadata(group, decision.now, {})
     decision.write(
         GroupMetadataKey(group.group_id),
         empty._replace(generation=group.next_generation_id(), protocol=None, leader=None),
     )
+    decision.tell(events.emptied(group))
 
 
 def _next_generation(decision: Decision, group: Group) -> None:
@@ -102,6 +109,7 @@ def _next_generation(decision: Decision, group: Group) -> None:
         decision.renew_session(member)
         member.is_new = False
     group.everybody_syncs()
+    decision.tell(events.generation_begins(group))
     decision.state.deadlines.set(group.sync_deadline, decision.now + group.rebalance_timeout_ms())
 
 
@@ -109,17 +117,21 @@ def sync_deadline_due(decision: Decision, group: Group) -> None:
     """Members that have been given the generation but have not synced within the rebalance timeout are removed."""
     if not group.pending_syncs:
         return
-    for member_id in list(group.pending_syncs):
-        remove_member(decision, group, group.members[member_id])
-    prepare_rebalance(decision, group)
+    late = [group.members[member_id] for member_id in group.pending_syncs]
+    prepare_rebalance(decision, group, remove_members(decision, group, late, events.not_synced(group)))
 
 
-def remove_member(decision: Decision, group: Group, member: Member) -> None:
-    """Remove a member and its session deadline; requests of it that are parked get UNKNOWN_MEMBER_ID."""
-    group.remove(member.member_id)
-    decision.state.deadlines.cancel(member.session_deadline)
-    decision.refuse_join(member.join, ErrorCode.UNKNOWN_MEMBER_ID, "")
-    decision.refuse_sync(member.sync, ErrorCode.UNKNOWN_MEMBER_ID)
+def remove_members(decision: Decision, group: Group, members: Sequence[Member], why: str) -> str:
+    """Remove members and their session deadlines; requests of them that are parked get UNKNOWN_MEMBER_ID. Gives why
+    the others are to join again.
+    """
+    decision.tell(events.gone(group, members, why))
+    for member in members:
+        group.remove(member.member_id)
+        decision.state.deadlines.cancel(member.session_deadline)
+        decision.refuse_join(member.join, ErrorCode.UNKNOWN_MEMBER_ID, "")
+        decision.refuse_sync(member.sync, ErrorCode.UNKNOWN_MEMBER_ID)
+    return events.are_gone(members, why)
 
 
 def session_due(decision: Decision, group: Group, member_id: str) -> None:
@@ -136,9 +148,9 @@ def session_due(decision: Decision, group: Group, member_id: str) -> None:
     member = group.members.get(member_id)
     if member is None or (not member.is_new and (member.join is not None or member.sync is not None)):
         return
-    remove_member(decision, group, member)
+    why = remove_members(decision, group, [member], events.silent(member))
     if group.state is not GroupState.PREPARING_REBALANCE:
-        prepare_rebalance(decision, group)
+        prepare_rebalance(decision, group, why)
     elif group.all_joined():
         complete_join(decision, group)
 

@@ -3,6 +3,7 @@
 from protocol.errors import ErrorCode
 from protocol.messages.sync_group import SyncGroupRequest
 from protocol.offsets_log import GroupMetadataKey
+from shim.coordinator import events
 from shim.coordinator.decision import Decision, sync_response, synced_response
 from shim.coordinator.outcome import Asker, Caller
 from shim.coordinator.requests.rebalance import prepare_rebalance
@@ -14,11 +15,13 @@ from shim.coordinator.state.partition_state import group_metadata
 _PROTOCOL_REQUIRED_FROM = 5
 
 
-def sync_group(decision: Decision, _caller: Caller, version: int, request: SyncGroupRequest, asker: Asker) -> None:
+def sync_group(decision: Decision, caller: Caller, version: int, request: SyncGroupRequest, asker: Asker) -> None:
     """Answer or park a SyncGroup request; the leader's brings the assignment, which makes the group Stable."""
     group = decision.state.groups.get(request.group_id)
     error = _check(group, version, request)
     if error is not ErrorCode.NONE or group is None:
+        if error is not ErrorCode.REBALANCE_IN_PROGRESS:
+            decision.tell(events.refused("a SyncGroup", request, request.generation_id, group, caller, error))
         decision.answer(asker, sync_response(error))
         return
     member = group.members[request.member_id]
@@ -71,9 +74,10 @@ def _become_stable(decision: Decision, group: Group, request: SyncGroupRequest) 
             if parked is not None:
                 decision.refuse_sync(parked, ErrorCode.UNKNOWN_SERVER_ERROR)
                 decision.renew_session(member)
-        prepare_rebalance(decision, group)
+        prepare_rebalance(decision, group, events.TOO_LARGE)
         return
     decision.write(GroupMetadataKey(group.group_id), value)
+    decision.tell(events.assigned(group))
     for member in group.members.values():
         _answer_sync(decision, group, member)
 

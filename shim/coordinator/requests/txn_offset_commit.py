@@ -18,6 +18,7 @@ from protocol.messages.txn_offset_commit import (
 )
 from protocol.own.history_log import Who
 from protocol.own.position import Position
+from shim.coordinator import events
 from shim.coordinator.decision import Decision
 from shim.coordinator.outcome import Asker, Caller
 from shim.coordinator.requests.offset_metadata import is_too_large
@@ -43,7 +44,11 @@ def txn_offset_commit(
     """
     state = decision.state
     group = state.groups.get(request.group_id)
-    error = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if state.behind else _check(group, request)
+    if state.behind:
+        error = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    elif (error := _check(group, request)) is not ErrorCode.NONE:
+        what = "a commit in a transaction"
+        decision.tell(events.refused(what, request, request.generation_id, group, caller, error))
     if error is ErrorCode.NONE and group is None and not state.has_room_for_group(request.group_id):
         error = ErrorCode.POLICY_VIOLATION
     errors: dict[TopicPartition, int] = {}

@@ -141,6 +141,10 @@ class Member:
         return next((protocol.metadata for protocol in self.protocols if protocol.name == protocol_name), b"")
 
 
+def _reason_size(why: str) -> int:
+    return getsizeof(why) if why else 0
+
+
 class Group:
     """A classic group. Fields that no record holds are those below the blank line in `__init__`.
 
@@ -161,6 +165,7 @@ class Group:
         "pending_syncs",
         "protocol_name",
         "protocol_type",
+        "rebalance_reason",
         "recorded_size",
         "size",
         "state",
@@ -187,6 +192,7 @@ class Group:
         self.parked_joins = 0
         self.initial_delay: InitialDelay | None = None
         self.new_member_added = False
+        self.rebalance_reason = ""  # why the last one began; "" where nobody knows, or there are no members
         self._offered: dict[str, int] = {}  # protocol name -> how many members offer it
         self._memory = memory
         self.size = 0  # what the group takes of it
@@ -215,6 +221,7 @@ class Group:
             + sum(member.size() for member in self.members.values())
             + sum(map(pending_member_size, self.pending_joins))
             + self.recorded_size
+            + _reason_size(self.rebalance_reason)
         )
         self._take(size - self.size)
 
@@ -223,6 +230,14 @@ class Group:
         self._take(-self.size)
 
     # -- state
+
+    def set_rebalance_reason(self, why: str) -> None:
+        """Counted, as clients say a part of it; where there is no room for it, nobody knows."""
+        more = _reason_size(why) - _reason_size(self.rebalance_reason)
+        if more > 0 and not self._memory.has_room(more):
+            why, more = "", -_reason_size(self.rebalance_reason)
+        self._take(more)
+        self.rebalance_reason = why
 
     def check_transition(self, state: GroupState) -> None:
         """Raises RuntimeError, before anything is changed, when `state` may not follow the present one."""
@@ -387,6 +402,10 @@ class Group:
         return self.parked_joins == len(self.members) and not self.pending_joins
 
     # -- protocols
+
+    def common_protocols(self) -> list[str]:
+        """The names of those that all members offer."""
+        return [name for name, count in self._offered.items() if count == len(self.members)]
 
     def supports(self, protocol_type: str, protocols: Iterable[Protocol]) -> bool:
         """True when a member of that type, offering these protocols, can be in the group.

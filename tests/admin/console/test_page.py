@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
 import pytest
 
-from shim.admin.live.asked.groups import Details, Member, OffsetAt, Window
+from shim.admin.live.asked.groups import Details, Generation, Member, OffsetAt, Window
 from shim.admin.live.asked.groups import Moved as MovedOffset
 from shim.admin.live.asked.migration import Difference
 from tests.admin.console.browser import ENTER, Browser
@@ -26,6 +27,8 @@ PAGES: Final = ("#/", "#/groups", "#/group/group-0001", "#/clients", "#/migratio
 class Large(Grouped):
     """Each group has so many partitions, and so many moves of one, the first to offset 0."""
 
+    generation = Generation(7, 1_700_000_000_000, f"member {HOSTILE} has joined", ["m-1"], ["m-2"], 1_700_000_300_000)
+
     async def history(self, group: str, window: Window) -> Sequence[MovedOffset]:
         self.windows.append(window)
         return [MOVED._replace(offset=number, before=number - 1) for number in range(MOVES)]
@@ -35,7 +38,7 @@ class Large(Grouped):
             OffsetAt("orders", number, 10**12, 10**12 + number, 1_700_000_000_000) for number in range(PARTITIONS)
         ]
         member = Member("m-1", None, "etl", "/10.0.0.4", [("orders", number) for number in range(PARTITIONS)])
-        return Details("consumer", [member], offsets, MOVED)
+        return Details("consumer", [member], offsets, MOVED, self.generation)
 
 
 @pytest.fixture(scope="module")
@@ -121,6 +124,14 @@ def test_who_committed_last_is_not_known_of_a_group_that_the_cluster_has(admin: 
         passed_through = storage == "upstream" and not dual
         browser.until(f"/Last commit({'not known here' if passed_through else '.* ago'})/.test({told})")
         assert browser.overflow() <= 0
+
+
+def test_how_far_a_rebalance_is(admin: str, browser: Browser) -> None:
+    browser.open(f"{admin}#/group/group-0003")
+    browser.until("document.querySelector('main').innerText.includes('Generation 7, ')")
+    shown = browser.run("return document.querySelector('main').innerText")
+    assert f"Last rebalance: member {HOSTILE} has joined" in shown
+    assert re.search(r"\. Awaited until [^.]+: m-1\. Given an id, and not joined: m-2", shown)
 
 
 def test_the_board_shows_some_of_each_step(admin: str, browser: Browser) -> None:

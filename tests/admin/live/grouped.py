@@ -55,7 +55,7 @@ class Grouped:
     async def details(self, group: str, *, with_last_commit: bool = True) -> Details:
         offsets = await self.moved.offsets(group)
         ends = [OffsetAt(*at, offset, None, None) for at, offset in sorted(offsets.items())]
-        return Details("consumer", self.members, ends, self.last_commit)
+        return Details("consumer", self.members, ends, self.last_commit, None)
 
     async def lags(self, groups: Sequence[str]) -> Mapping[str, int | None]:
         if self.without_brokers:

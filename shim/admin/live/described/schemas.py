@@ -149,6 +149,16 @@ SCHEMAS: Final[Mapping[str, Schema]] = {
             "groups": _list(_object({**_STATUS, "step": _STEP, "lag": _MAYBE, "recent": _list(_SAMPLE)})),
         }
     ),
+    "Generation": _object(
+        {
+            "generation_id": _COUNT,
+            "since_ms": _MAYBE,
+            "reason": _TEXT,
+            "awaited": _list(_TEXT),
+            "pending": _list(_TEXT),
+            "until_ms": _MAYBE,
+        }
+    ),
     "Member": _object(
         {
             "member_id": _TEXT,
@@ -179,6 +189,7 @@ SCHEMAS: Final[Mapping[str, Schema]] = {
             "protocol_type": _TEXT,
             "member_details": _list(_ref("Member")),
             "last_commit": _either(_ref("Moved")),
+            "generation": _either(_ref("Generation")),
             "offsets": _list(
                 _object(
                     {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from shim.admin.live.asked.groups import NO_OFFSET, Change, Deleted, Details, Member, Moved, OffsetAt, Plan
+from shim.admin.live.asked.groups import NO_OFFSET, Change, Deleted, Details, Generation, Member, Moved, OffsetAt, Plan
 from shim.admin.live.shown.documents import Row
 
 
@@ -13,7 +13,14 @@ def details_row(details: Details) -> Row:
         "protocol_type": details.protocol_type,
         "member_details": [member_row(each) for each in details.members],
         "last_commit": None if last is None else moved_row(last),
+        "generation": None if details.generation is None else generation_row(details.generation),
     }
+
+
+def generation_row(generation: Generation) -> Row:
+    """``since_ms`` is null where nobody knows."""
+    since = generation.since_ms
+    return {**generation._asdict(), "since_ms": None if since < 0 else since}
 
 
 def member_row(member: Member) -> Row:

@@ -1,0 +1,172 @@
+"""What whoever looks after a group wants to read of it in the log: who came and went, why members rejoin, what was
+refused, and why.
+
+The words of clients are in it, so they are cut where they are long; the log sees to it that they stay in one line.
+"""
+
+from collections.abc import Sequence
+from typing import Final, Protocol
+
+from protocol.errors import ErrorCode
+from protocol.messages.join_group import JoinGroupRequest
+from shim.coordinator.outcome import Caller, GroupEvent
+from shim.coordinator.settings import CoordinatorSettings
+from shim.coordinator.state.group import Group, Member
+from shim.coordinator.state.group_memory import OfferedProtocol
+
+_MOST_NAMED: Final = 5
+_LONGEST: Final = 200
+
+
+class OfMember(Protocol):
+    @property
+    def group_id(self) -> str: ...
+    @property
+    def member_id(self) -> str: ...
+
+
+def rebalance_begins(group: Group, why: str) -> GroupEvent:
+    """While the group is in the state before it."""
+    before = (group.generation_id, group.state.value, len(group.members))
+    return _of(group.group_id, "preparing to rebalance after generation %d (%s, members: %d): %s", *before, why)
+
+
+def generation_begins(group: Group) -> GroupEvent:
+    """Its leader is yet to bring the assignment."""
+    is_now = (group.generation_id, len(group.members), _named(group.leader), _cut(group.protocol_name))
+    return _of(group.group_id, "generation %d begins, members: %d, leader: %s, protocol: %s", *is_now)
+
+
+def assigned(group: Group) -> GroupEvent:
+    return _of(group.group_id, "generation %d has its assignment, and is stable", group.generation_id)
+
+
+def emptied(group: Group) -> GroupEvent:
+    return _of(group.group_id, "it has no members any more")
+
+
+def gone(group: Group, members: Sequence[Member], why: str) -> GroupEvent:
+    """``why``: as those below give it."""
+    return _of(group.group_id, "gone, %s: %s", why, _all_named(members))
+
+
+def refused(
+    what: str, request: OfMember, generation_id: int, group: Group | None, caller: Caller, error: ErrorCode
+) -> GroupEvent:
+    """``generation_id``: which the request is of. ``group``: None where there is none of that name."""
+    is_in = "there is none" if group is None else f"it is in generation {group.generation_id}, {group.state.value}"
+    values = (what, _who(request.member_id, caller), generation_id, error.name, is_in)
+    return _of(request.group_id, "%s of %s, of generation %d, is refused: %s (%s)", *values)
+
+
+def join_refused(group_id: str, member_id: str, caller: Caller, error: ErrorCode, why: str) -> GroupEvent:
+    return _of(group_id, "%s may not join: %s%s", _who(member_id, caller), error.name, f" ({why})" if why else "")
+
+
+# -- why a member may not join
+
+
+def session_timeout(request: JoinGroupRequest, settings: CoordinatorSettings) -> str:
+    least, most = settings.group_min_session_timeout_ms, settings.group_max_session_timeout_ms
+    return (
+        f"session.timeout.ms is {request.session_timeout_ms}, and has to be within {least} and {most}, "
+        "group.min.session.timeout.ms and group.max.session.timeout.ms"
+    )
+
+
+def inconsistent(group: Group, protocol_type: str, protocols: Sequence[OfferedProtocol]) -> str:
+    offered, wanted = ([each.name for each in protocols], group.common_protocols())
+    return (
+        f"it offers {_listed(offered)} of type {_cut(protocol_type)!r}; all members of the group offer "
+        f"{_listed(wanted)} of type {_cut(group.protocol_type)!r}"
+    )
+
+
+# -- why members are gone
+
+
+def left(reason: str | None) -> str:
+    """``reason``: in the client's words, where it gives one (KIP-800)."""
+    return f"as it has left{_in_their_words(reason)}"
+
+
+def silent(member: Member) -> str:
+    return f"not heard of for its session timeout, {member.session_timeout_ms} ms"
+
+
+def not_rejoined(group: Group) -> str:
+    return f"not joined again within the rebalance timeout, {group.rebalance_timeout_ms()} ms"
+
+
+def not_synced(group: Group) -> str:
+    return f"without a SyncGroup within the rebalance timeout, {group.rebalance_timeout_ms()} ms"
+
+
+# -- why the others join again
+
+
+def are_gone(members: Sequence[Member], why: str) -> str:
+    return f"gone, {why}: {_all_named(members)}"
+
+
+def has_joined(member: Member, reason: str | None) -> str:
+    return f"member {_member(member)} has joined{_in_their_words(reason)}"
+
+
+def has_rejoined(member: Member, reason: str | None, *, leads: bool) -> str:
+    what = "the leader" if leads else "member"
+    return f"{what} {_member(member)} has joined again{_in_their_words(reason)}"
+
+
+def has_come_back(member: Member) -> str:
+    return f"static member {_cut(member.group_instance_id)} has come back, as {_member(member)}"
+
+
+def has_not_joined(member_id: str) -> str:
+    return f"{_named(member_id)} has left, before it joined"
+
+
+def is_too_full(group: Group, most: int) -> str:
+    return f"it has {len(group.members)} members, and group.max.size is {most}"
+
+
+TOO_LARGE: Final = "its assignment is larger than group.metadata.max.bytes, or group.memory.max.bytes, allows"
+
+
+def _in_their_words(reason: str | None) -> str:
+    return f", saying {_cut(reason)!r}" if reason else ""
+
+
+# -- names
+
+
+def _of(group_id: str, template: str, *values: object) -> GroupEvent:
+    return GroupEvent(f"group %s: {template}", (_cut(group_id), *values))
+
+
+def _all_named(members: Sequence[Member]) -> str:
+    more = f", and {len(members) - _MOST_NAMED} more" if len(members) > _MOST_NAMED else ""
+    return ", ".join(map(_member, members[:_MOST_NAMED])) + more
+
+
+def _member(member: Member) -> str:
+    instance = f", instance {_cut(member.group_instance_id)}" if member.group_instance_id is not None else ""
+    return f"{_named(member.member_id)} ({_cut(member.client_id)} at {member.client_host}{instance})"
+
+
+def _who(member_id: str, caller: Caller) -> str:
+    return f"{_named(member_id)} ({_cut(caller.client_id)} at {caller.client_host})"
+
+
+def _named(member_id: str | None) -> str:
+    return _cut(member_id) or "no member id"
+
+
+def _listed(names: Sequence[str]) -> str:
+    return _cut(", ".join(names)) or "nothing"
+
+
+def _cut(words: str | None) -> str:
+    if words is None or len(words) <= _LONGEST:
+        return words or ""
+    return f"{words[:_LONGEST]}…"
