@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 import click
 
@@ -36,6 +37,9 @@ from shim.admin.errors import NotDone
 from shim.admin.live.shown.documents import Row
 from shim.config import HostPort
 from shim.counted import counted
+
+_NAMED: Final = 10
+"""Of members in one line."""
 
 
 @click.group("groups", short_help="Look at groups of a running shim, reset and delete them.")
@@ -165,9 +169,14 @@ def _show_generation(generation: Row, state: str) -> None:
     if generation["reason"]:
         click.echo(f"last rebalance: {shown(generation['reason'])}")
     if awaited := generation["awaited"]:
-        click.echo(f"awaited: {_until(generation)}{', '.join(map(shown, awaited))}")
+        click.echo(f"awaited: {_until(generation)}{_some(awaited)}")
     if pending := generation["pending"]:
-        click.echo(f"given an id, and not joined: {', '.join(map(shown, pending))}")
+        click.echo(f"given an id, and not joined: {_some(pending)}")
+
+
+def _some(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _NAMED:,} more (--json has all)" if len(names) > _NAMED else ""
+    return f"{', '.join(map(shown, names[:_NAMED]))}{more}"
 
 
 def _until(generation: Row) -> str:

@@ -10,6 +10,7 @@ import { moveButtons } from "./moves.js";
 import { ago, count, plural, short, stepOf, time } from "./words.js";
 
 const LIMIT = 100;
+const NAMED = 5;
 const PARTITIONS = [{ label: "Topic" }, { label: "Partition", class: "number" }, { label: "Committed", class: "number" }, { label: "Log end", class: "number" }, { label: "Lag", class: "number" }, { label: "Last commit" }, { label: "Assigned to" }];
 const MEMBERS = [{ label: "Client id" }, { label: "Host" }, { label: "Member id" }, { label: "Assigned" }];
 
@@ -107,7 +108,8 @@ export function groupView(root, group, pollNow) {
     tiles["Last commit"].title = stepOf(told) === "upstream" ? "The cluster has the group." : "";
     chart.show(`Lag of ${group}: ${lag === null ? "not known" : plural(lag, "record")} now`, samples.times, [{ label: "Records", values: samples.values }]);
     showPartitions(told);
-    memberRows(told.member_details);
+    const awaited = new Set(told.generation?.awaited);
+    memberRows(told.member_details.map((each) => ({ ...each, awaited: awaited.has(each.member_id) })));
     members.node.hidden = told.member_details.length === 0;
     noMembers.hidden = told.member_details.length > 0;
     await history.poll(signal, moved(told), stepOf(told) !== "upstream");
@@ -134,9 +136,13 @@ function moved(told) {
 function generation({ state, generation: now }) {
   const parts = [`Generation ${now.generation_id}${now.since_ms === null ? "" : `, ${state} since ${time(now.since_ms)}`}`];
   if (now.reason) parts.push(`Last rebalance: ${now.reason}`);
-  if (now.awaited.length > 0) parts.push(`Awaited${now.until_ms === null ? "" : ` until ${time(now.until_ms)}`}: ${now.awaited.join(", ")}`);
-  if (now.pending.length > 0) parts.push(`Given an id, and not joined: ${now.pending.join(", ")}`);
+  if (now.awaited.length > 0) parts.push(`Awaited${now.until_ms === null ? "" : ` until ${time(now.until_ms)}`}: ${some(now.awaited)}`);
+  if (now.pending.length > 0) parts.push(`Given an id, and not joined: ${some(now.pending)}`);
   return parts.join(". ");
+}
+
+function some(names) {
+  return names.length <= NAMED ? names.join(", ") : `${names.slice(0, NAMED).join(", ")} and ${count(names.length - NAMED)} more`;
 }
 
 function partitionRow(at) {
@@ -166,7 +172,7 @@ function memberRow(member) {
   const assigned = cell("Assigned", "");
   const id = member.group_instance_id ? `${member.member_id} (${member.group_instance_id})` : member.member_id;
   const node = el("tr", { role: "row" }, cell("Client id", "first", name(member.client_id)), cell("Host", "", member.client_host), cell("Member id", "wrap", id), assigned);
-  return { node, update: (now) => setText(assigned, assignment(now.partitions)) };
+  return { node, update: (now) => setText(assigned, `${now.awaited ? "awaited; " : ""}${assignment(now.partitions)}`) };
 }
 
 /** `orders 0, 1; bills 2` */

@@ -27,7 +27,9 @@ PAGES: Final = ("#/", "#/groups", "#/group/group-0001", "#/clients", "#/migratio
 class Large(Grouped):
     """Each group has so many partitions, and so many moves of one, the first to offset 0."""
 
-    generation = Generation(7, 1_700_000_000_000, f"member {HOSTILE} has joined", ["m-1"], ["m-2"], 1_700_000_300_000)
+    generation = Generation(
+        7, 1_700_000_000_000, f"member {HOSTILE} has joined", ["m-1"], list(map(str, range(7))), 1_700_000_300_000
+    )
 
     async def history(self, group: str, window: Window) -> Sequence[MovedOffset]:
         self.windows.append(window)
@@ -131,7 +133,8 @@ def test_how_far_a_rebalance_is(admin: str, browser: Browser) -> None:
     browser.until("document.querySelector('main').innerText.includes('Generation 7, ')")
     shown = browser.run("return document.querySelector('main').innerText")
     assert f"Last rebalance: member {HOSTILE} has joined" in shown
-    assert re.search(r"\. Awaited until [^.]+: m-1\. Given an id, and not joined: m-2", shown)
+    assert re.search(r"\. Awaited until [^.]+: m-1\. Given an id, and not joined: 0, 1, 2, 3, 4 and 2 more", shown)
+    browser.until("document.querySelector('td[data-label=Assigned]').textContent.startsWith('awaited; orders 0, 1')")
 
 
 def test_the_board_shows_some_of_each_step(admin: str, browser: Browser) -> None:
