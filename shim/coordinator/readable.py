@@ -12,6 +12,7 @@ from shim.coordinator.replayed import ReplayedPartition
 from shim.coordinator.requests import listing
 from shim.coordinator.requests.listing import Generation
 from shim.coordinator.requests.offset_fetch import offset_fetch
+from shim.coordinator.state.group import REBALANCING
 
 _OLD_DESCRIPTION = 5
 """The newest version of DescribeGroups to which a group that there is not is no error."""
@@ -140,6 +141,12 @@ class ReadablePartition(ReplayedPartition):
     def rebalances(self) -> int:
         """New generations of its groups, since it was made."""
         return self._state.rebalances
+
+    def rebalancing_since(self) -> int | None:
+        """For how long that group rebalances which has been neither Stable nor Empty for longest, in milliseconds since
+        the epoch; None where none does."""
+        served = (group for name, group in self._state.groups.items() if name not in self._state.closed)
+        return min((group.rebalancing_since for group in served if group.state in REBALANCING), default=None)
 
     def count_states(self) -> Counter[str]:
         """How many groups are in each state, by the names that ListGroups shows."""

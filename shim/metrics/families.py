@@ -95,6 +95,11 @@ GROUP_BYTES: Final = Metric(
     "group_memory_bytes", _GAUGE, "What groups and members take of group.memory.max.bytes, as that counts."
 )
 REBALANCES: Final = Metric("rebalances", _COUNTER, "New generations of groups that the shim coordinates.")
+REBALANCE_SECONDS: Final = Metric(
+    "group_rebalance_seconds",
+    _GAUGE,
+    "For how long the group rebalances that has been neither Stable nor Empty for longest; 0: none is.",
+)
 LAG: Final = Metric(
     "group_lag",
     _GAUGE,
@@ -196,6 +201,7 @@ ALL: Final = (
         MEMBERS,
         GROUP_BYTES,
         REBALANCES,
+        REBALANCE_SECONDS,
     ),
     *(LAG, LAG_LEFT_OUT, LAG_UNKNOWN, LAG_AGE),
     *(CONNECTIONS, CONNECTIONS_CREATED, CONNECTIONS_REFUSED, CLIENT_BYTES, BROKER_BYTES, SOFTWARE, OLDEST, NEWEST),

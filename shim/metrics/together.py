@@ -14,6 +14,7 @@ _LEAST: Final = frozenset({families.OLDEST, families.UPSTREAM_REACHABLE, familie
 _MOST: Final = frozenset(
     {
         *(families.LAG_AGE, families.NEWEST, families.UPSTREAM_BROKERS, families.STORE_LAG, families.BUILD),
+        families.REBALANCE_SECONDS,
         families.START_TIME,  # of the youngest process: its counters began then
     }
 )

@@ -196,16 +196,20 @@ async def _of_groups(runtime: Runtime) -> Iterable[tuple[Metric, Sequence[Sample
     at_steps = Counter({("served", str(storage)): 0 for storage in STORAGES.values()})
     passed_through = ("passed_through", str(PASSED_THROUGH))
     at_steps[passed_through] = members = offsets = 0
+    now_ms = time.time_ns() // 1_000_000
+    longest_ms = 0
     for coordinator in _coordinators(runtime):
         await asyncio.sleep(0)  # clients have their turn
         states.update(coordinator.count_states())
         members += coordinator.count_members()
+        longest_ms = max(longest_ms, now_ms - (coordinator.rebalancing_since() or now_ms))
         offsets += coordinator.offset_count
         for step, count in coordinator.count_steps().items():
             at_steps[passed_through if step is None else ("served", str(STORAGES[step]))] += count
     return (
         (families.GROUPS, _each(states)),
         (families.MEMBERS, _one(members)),
+        (families.REBALANCE_SECONDS, _one(longest_ms / 1000)),
         (families.OFFSETS, _one(offsets)),
         (families.STEPS, [Sample(both, count) for both, count in at_steps.items()]),
     )

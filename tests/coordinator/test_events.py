@@ -158,6 +158,24 @@ class TestWhoIsAwaited:
         assert events[0] == f"group g: gone, without a SyncGroup within the rebalance timeout, 60000 ms: {ONE}"
         assert "preparing to rebalance after generation 1 (CompletingRebalance, members: 1)" in events[1]
 
+    def test_how_long_the_longest_rebalance_lasts(self) -> None:
+        d = Driven()
+        assert d.coordinator.rebalancing_since() is None
+        _, ask = d.member()
+        began = d.now
+        d.advance(3_000)
+        assert d.joined(ask).generation_id == 1
+        assert d.coordinator.rebalancing_since() == began, "CompletingRebalance is a part of it"
+        d.member()
+        d.member(group="another")
+        assert d.state() == "PreparingRebalance"
+        assert d.coordinator.rebalancing_since() == began
+        d.coordinator.close_group("g", closed=True)
+        assert d.coordinator.rebalancing_since() == d.now > began
+        d.coordinator.close_group("g", closed=False)
+        d.restart()
+        assert d.coordinator.rebalancing_since() is None
+
     def test_nobody_in_a_stable_group(self) -> None:
         d = Driven()
         d.stable(2)

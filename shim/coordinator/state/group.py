@@ -44,6 +44,9 @@ NEXT_STATES: dict[GroupState, frozenset[GroupState]] = {
 }
 
 
+REBALANCING: Final = frozenset({GroupState.PREPARING_REBALANCE, GroupState.COMPLETING_REBALANCE})
+
+
 # In place of an empty dict, of all groups in which nobody is pending.
 _NOBODY: Final[Mapping[str, None]] = MappingProxyType({})
 
@@ -166,6 +169,7 @@ class Group:
         "protocol_name",
         "protocol_type",
         "rebalance_reason",
+        "rebalancing_since",
         "recorded_size",
         "size",
         "state",
@@ -192,6 +196,7 @@ class Group:
         self.parked_joins = 0
         self.initial_delay: InitialDelay | None = None
         self.new_member_added = False
+        self.rebalancing_since = -1  # milliseconds since the epoch; of one that is neither Empty nor Stable
         self.rebalance_reason = ""  # why the last one began; "" where nobody knows, or there are no members
         self._offered: dict[str, int] = {}  # protocol name -> how many members offer it
         self._memory = memory
@@ -247,6 +252,8 @@ class Group:
     def transition(self, state: GroupState, now: int) -> None:
         """Go to `state`. Raises RuntimeError when it may not follow the present one."""
         self.check_transition(state)
+        if self.state is GroupState.EMPTY or self.state is GroupState.STABLE:
+            self.rebalancing_since = now
         self.state = state
         self.state_timestamp = now
 
