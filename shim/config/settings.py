@@ -218,7 +218,7 @@ class Settings:
         600,
         0,
         INT32_MAX,
-        "How often one event is logged in a minute, the others counted; 0: no bound.",
+        "How often one event is logged in a minute, 30 times at most of one group; others are counted. 0: no bound.",
         reloadable=True,
     )
 

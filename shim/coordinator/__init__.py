@@ -20,7 +20,7 @@ from shim.coordinator.outcome import (
 )
 from shim.coordinator.readable import NotServed, ReadablePartition
 from shim.coordinator.replayed import ReplayedPartition
-from shim.coordinator.requests.listing import Generation
+from shim.coordinator.requests.listing import Awaited, Generation
 from shim.coordinator.settings import CoordinatorSettings
 from shim.coordinator.state.contents import Contents
 from shim.coordinator.state.dump import StateDump
@@ -30,6 +30,7 @@ from shim.coordinator.upkeep.topic_deletion import TopicDeletion
 
 __all__ = [
     "Asker",
+    "Awaited",
     "Caller",
     "Contents",
     "CoordinatorSettings",

@@ -11,7 +11,7 @@ from protocol.own.state_log import (
 )
 from shim.coordinator import events
 from shim.coordinator.decision import Decision
-from shim.coordinator.outcome import Asker, Caller, OffsetReset, Outcome
+from shim.coordinator.outcome import Asker, Caller, GroupEvent, OffsetReset, Outcome
 from shim.coordinator.readable import ReadablePartition
 from shim.coordinator.requests.delete_groups import GROUP_DELETED, delete_group
 from shim.coordinator.requests.elsewhere import carry, write_ahead
@@ -21,7 +21,13 @@ from shim.coordinator.requests.join_group import join_group
 from shim.coordinator.requests.leave_group import leave_group
 from shim.coordinator.requests.offset_commit import offset_commit
 from shim.coordinator.requests.offset_delete import offset_delete
-from shim.coordinator.requests.rebalance import join_deadline_due, prepare_rebalance, session_due, sync_deadline_due
+from shim.coordinator.requests.rebalance import (
+    join_deadline_due,
+    prepare_rebalance,
+    session_due,
+    still_waits,
+    sync_deadline_due,
+)
 from shim.coordinator.requests.reset_offsets import reset_offsets
 from shim.coordinator.requests.sync_group import sync_group
 from shim.coordinator.requests.txn_offset_commit import (
@@ -59,6 +65,10 @@ def _sync_due(decision: Decision, group: Group, _deadline: Deadline) -> None:
     sync_deadline_due(decision, group)
 
 
+def _tell_due(decision: Decision, group: Group, _deadline: Deadline) -> None:
+    still_waits(decision, group)
+
+
 # So many deadlines are a few milliseconds' work.
 _EXPIRED_AT_ONCE = 256
 
@@ -66,6 +76,7 @@ _DUE: dict[DeadlineKind, Callable[[Decision, Group, Deadline], None]] = {
     DeadlineKind.SESSION: _session_due,
     DeadlineKind.JOIN: _join_due,
     DeadlineKind.SYNC: _sync_due,
+    DeadlineKind.TELL: _tell_due,
 }
 
 
@@ -134,8 +145,9 @@ class GroupCoordinator(ReadablePartition):
 
     # -- from the end of its log's replay to its own
 
-    def loaded(self, now: int, memory: GroupMemory | None = None) -> None:
-        """To be called once, after the last record of the log: the sessions of restored members begin.
+    def loaded(self, now: int, memory: GroupMemory | None = None) -> Sequence[GroupEvent]:
+        """To be called once, after the last record of the log: the sessions of restored members begin. Gives what is
+        to be told of that.
 
         Where it follows the cluster's log, offsets are neither served nor taken (COORDINATOR_LOAD_IN_PROGRESS) until it
         has :meth:`caught_up`.
@@ -154,6 +166,7 @@ class GroupCoordinator(ReadablePartition):
                 # The limit was lowered: members rejoin, and may commit before, until the group is full.
                 most = self._state.settings.group_max_size
                 prepare_rebalance(decision, group, events.is_too_full(group, most))
+        return decision.outcome.events
 
     def released(self) -> None:
         """It will decide nothing any more: what its groups take is theirs no longer to count."""

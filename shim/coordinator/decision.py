@@ -43,7 +43,7 @@ _new: Any = tuple.__new__  # it skips the constructors of named tuples
 class Decision:
     """What one request, or the deadlines that came up, is deciding at `now` (milliseconds since the epoch)."""
 
-    __slots__ = ("cuts", "dropped", "history", "now", "outcome", "rows", "state")
+    __slots__ = ("cuts", "dropped", "events", "history", "now", "outcome", "rows", "state")
 
     def __init__(self, state: PartitionState, now: int) -> None:
         self.state = state
@@ -52,6 +52,7 @@ class Decision:
         self.cuts: list[int] = []
         self.dropped: list[tuple[int, PendingKey]] = []
         self.rows: list[RowsOfTopic] = []
+        self.events: list[GroupEvent] | None = None
         self.outcome: Outcome = _new(Outcome, ([], [], self.history, self.cuts, None, self.rows, (), self.dropped, ()))
 
     def write(self, key: Key, value: Value | None) -> None:
@@ -141,7 +142,10 @@ class Decision:
 
     def tell(self, event: GroupEvent) -> None:
         """Whoever looks after the group."""
-        self.outcome = self.outcome._replace(events=(*self.outcome.events, event))
+        if self.events is None:  # of most decisions there is nothing to be told
+            self.events = []
+            self.outcome = self.outcome._replace(events=self.events)
+        self.events.append(event)
 
     def answer(self, asker: Asker, response: Response) -> None:
         """Answer a request, this one or a parked one."""

@@ -5,6 +5,7 @@ The words of clients are in it, so they are cut where they are long; the log see
 """
 
 from collections.abc import Sequence
+from itertools import islice
 from typing import Final, Protocol
 
 from protocol.errors import ErrorCode
@@ -16,6 +17,7 @@ from shim.coordinator.state.group_memory import OfferedProtocol
 
 _MOST_NAMED: Final = 5
 _LONGEST: Final = 200
+_KEPT: Final = 350
 
 
 class OfMember(Protocol):
@@ -31,10 +33,18 @@ def rebalance_begins(group: Group, why: str) -> GroupEvent:
     return _of(group.group_id, "preparing to rebalance after generation %d (%s, members: %d): %s", *before, why)
 
 
-def generation_begins(group: Group) -> GroupEvent:
-    """Its leader is yet to bring the assignment."""
-    is_now = (group.generation_id, len(group.members), _named(group.leader), _cut(group.protocol_name))
-    return _of(group.group_id, "generation %d begins, members: %d, leader: %s, protocol: %s", *is_now)
+def generation_begins(group: Group, now: int) -> GroupEvent:
+    """Its leader is yet to bring the assignment. While the group is in the state before it."""
+    took_ms = max(now - group.state_timestamp, 0)
+    is_now = (group.generation_id, took_ms, len(group.members), _named(group.leader), _cut(group.protocol_name))
+    return _of(group.group_id, "generation %d begins after %d ms, members: %d, leader: %s, protocol: %s", *is_now)
+
+
+def begins_without(group: Group, absent: Sequence[Member]) -> GroupEvent:
+    """Those keep their place, and what they are assigned nobody reads meanwhile."""
+    values = (group.generation_id, _all_named(absent))
+    template = "generation %d begins without static members that have not joined again, and keep their place: %s"
+    return _of(group.group_id, template, *values)
 
 
 def assigned(group: Group) -> GroupEvent:
@@ -43,6 +53,24 @@ def assigned(group: Group) -> GroupEvent:
 
 def emptied(group: Group) -> GroupEvent:
     return _of(group.group_id, "it has no members any more")
+
+
+def takes_place(group: Group, old: Member, member_id: str, caller: Caller) -> GroupEvent:
+    """Of a static member, who comes without its member id."""
+    names = (_cut(old.group_instance_id), _who(member_id, caller), _named(old.member_id))
+    return _of(group.group_id, "static member %s: %s takes the place of %s", *names)
+
+
+def waits_for(group: Group, awaited: Sequence[Member], for_ms: int) -> GroupEvent:
+    """``for_ms``: so long yet."""
+    pending = [f"{_named(each)}, which has not joined yet" for each in islice(group.pending_joins, _MOST_NAMED)]
+    names = "; ".join([_all_named(awaited), *pending] if awaited else pending)
+    values = (group.generation_id, group.state.value, for_ms, names)
+    return _of(group.group_id, "generation %d, %s, still waits for %d ms at most, for: %s", *values)
+
+
+def never_joined(group: Group, member_id: str) -> GroupEvent:
+    return _of(group.group_id, "gone, not joined within its session timeout: %s", _named(member_id))
 
 
 def gone(group: Group, members: Sequence[Member], why: str) -> GroupEvent:
@@ -63,7 +91,14 @@ def join_refused(group_id: str, member_id: str, caller: Caller, error: ErrorCode
     return _of(group_id, "%s may not join: %s%s", _who(member_id, caller), error.name, f" ({why})" if why else "")
 
 
+def is_told(error: ErrorCode) -> bool:
+    """Of a request that is refused. While a group rebalances all its members are told so."""
+    return error is not ErrorCode.REBALANCE_IN_PROGRESS
+
+
 # -- why a member may not join
+
+NO_MEMORY: Final = "group.memory.max.bytes is used up"
 
 
 def session_timeout(request: JoinGroupRequest, settings: CoordinatorSettings) -> str:
@@ -75,11 +110,12 @@ def session_timeout(request: JoinGroupRequest, settings: CoordinatorSettings) ->
 
 
 def inconsistent(group: Group, protocol_type: str, protocols: Sequence[OfferedProtocol]) -> str:
-    offered, wanted = ([each.name for each in protocols], group.common_protocols())
-    return (
-        f"it offers {_listed(offered)} of type {_cut(protocol_type)!r}; all members of the group offer "
-        f"{_listed(wanted)} of type {_cut(group.protocol_type)!r}"
-    )
+    offered = [each.name for each in protocols[:_MOST_NAMED]]
+    offers = f"it offers {_listed(offered)} of type {_cut(protocol_type)!r}"
+    if not group.members:
+        return f"{offers}, and there has to be one"
+    wanted = group.common_protocols(_MOST_NAMED)
+    return f"{offers}; all members of the group offer {_listed(wanted)} of type {_cut(group.protocol_type)!r}"
 
 
 # -- why members are gone
@@ -106,11 +142,13 @@ def not_synced(group: Group) -> str:
 
 
 def are_gone(members: Sequence[Member], why: str) -> str:
-    return f"gone, {why}: {_all_named(members)}"
+    return f"gone, {why}: {_all_named(members)}" if members else why
 
 
 def has_joined(member: Member, reason: str | None) -> str:
-    return f"member {_member(member)} has joined{_in_their_words(reason)}"
+    """Of one that joins with the id that it was given, Java says just that."""
+    says = None if reason is not None and member.member_id in reason else reason
+    return f"member {_member(member)} has joined{_in_their_words(says)}"
 
 
 def has_rejoined(member: Member, reason: str | None, *, leads: bool) -> str:
@@ -130,6 +168,12 @@ def is_too_full(group: Group, most: int) -> str:
     return f"it has {len(group.members)} members, and group.max.size is {most}"
 
 
+def short(why: str) -> str:
+    """As it is kept: of a few hundred bytes, whatever clients have said."""
+    plain = why if why.isascii() else why.encode("ascii", "backslashreplace").decode()
+    return plain if len(plain) <= _KEPT else f"{plain[:_KEPT]}..."
+
+
 TOO_LARGE: Final = "its assignment is larger than group.metadata.max.bytes, or group.memory.max.bytes, allows"
 
 
@@ -141,7 +185,8 @@ def _in_their_words(reason: str | None) -> str:
 
 
 def _of(group_id: str, template: str, *values: object) -> GroupEvent:
-    return GroupEvent(f"group %s: {template}", (_cut(group_id), *values))
+    group = _cut(group_id)
+    return GroupEvent(group, f"group %s: {template}", (group, *values))
 
 
 def _all_named(members: Sequence[Member]) -> str:

@@ -97,8 +97,10 @@ NOBODY: Final = Caller("", "")
 
 
 class GroupEvent(NamedTuple):
-    """What is to be read in the log: ``template`` with these ``values``, as :mod:`logging` puts them together."""
+    """What is to be read in the log of a group: ``template`` with these ``values``, as :mod:`logging` puts them
+    together."""
 
+    group: str
     template: str
     values: tuple[object, ...]
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence, Set
 from enum import Enum
 from typing import NamedTuple
 
-from shim.coordinator import Generation
+from shim.coordinator import Awaited, Generation
 from shim.migration.words import NotKnown, Refused
 from shim.upstream.log_ends import NO_OFFSET, lag_of
 
@@ -154,6 +154,7 @@ class Deleted(NamedTuple):
 
 __all__ = [
     "NO_OFFSET",
+    "Awaited",
     "Change",
     "Deleted",
     "Details",

@@ -70,7 +70,8 @@ class LogOutput(logging.Handler):
             if self._worker is not None:
                 record.worker = self._worker
             self._tell_left_out(now)
-            event = event_of(record.name, record.levelno, str(record.msg), record.getMessage())
+            group = getattr(record, "group", "")
+            event = event_of(record.name, record.levelno, str(record.msg), record.getMessage(), group)
             if self._repeats.may_pass(event, now):
                 self._write(record)
             elif self._timer is None and not self._closed:
@@ -133,12 +134,13 @@ class LogOutput(logging.Handler):
 
 def _line_of(left_out: LeftOut) -> logging.LogRecord:
     event, events = left_out
+    of_group = f" of group {event.group}" if event.group else ""
     return logging.LogRecord(
         event.logger,
         event.level,
         "",
         0,
-        "%d more like this were left out in a minute (log.repeat.max.per.minute): %s",
-        (events, event.template),
+        "%d more like this%s were left out in a minute (log.repeat.max.per.minute): %s",
+        (events, of_group, event.template),
         None,
     )

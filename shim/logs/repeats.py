@@ -8,6 +8,9 @@ from typing import Final, NamedTuple
 
 MINUTE: Final = 60.0
 
+MOST_OF_A_GROUP: Final = 30
+"""In a minute, of one event: what happens to one group again and again leaves room for the others."""
+
 _MOST_EVENTS: Final = 10_000
 """That are told apart at a time; beyond them those of one logger and level count as one event."""
 
@@ -15,11 +18,13 @@ _PLACEHOLDER: Final = re.compile(r"%(\(\w+\))?[-#0 +]*(\d+|\*)?(\.(\d+|\*))?[a-z
 
 
 class Event(NamedTuple):
-    """``level``: of :mod:`logging`; ``template``: the message before its values are put in."""
+    """``level``: of :mod:`logging`; ``template``: the message before its values are put in. ``group``: whose it is, of
+    one that happens to many; "" of others, and of all of them together."""
 
     logger: str
     level: int
     template: str
+    group: str = ""
 
 
 class LeftOut(NamedTuple):
@@ -44,16 +49,24 @@ class Repeats:
         self._minutes: dict[Event, _Minute] = {}
 
     def may_pass(self, event: Event, now: float) -> bool:
-        """Count it. False: it is one too many in its minute."""
+        """Count it. False: it is one too many in its minute: of its group, which is counted first, or of all."""
         if not self.most:
             return True
+        if event.group and not self._may_pass(event, now):
+            return False
+        return self._may_pass(event._replace(group=""), now)
+
+    def _may_pass(self, event: Event, now: float) -> bool:
         minute = self._minutes.get(event)
         if minute is None:
             if len(self._minutes) >= _MOST_EVENTS:
                 event = Event(event.logger, event.level, "")
             minute = self._minutes.setdefault(event, _Minute(now))
         minute.count += 1
-        return minute.count <= self.most
+        return minute.count <= self._most_of(event)
+
+    def _most_of(self, event: Event) -> int:
+        return min(self.most, MOST_OF_A_GROUP) if event.group else self.most
 
     def over(self, now: float) -> Iterator[LeftOut]:
         """Forget the minutes that are over, oldest first; of each in which events were left out, how many."""
@@ -62,15 +75,15 @@ class Repeats:
             if now - minute.began < MINUTE:
                 return
             del self._minutes[event]
-            if 0 < self.most < minute.count:
-                yield LeftOut(event, minute.count - self.most)
+            if self.most > 0 and (left_out := minute.count - self._most_of(event)) > 0:
+                yield LeftOut(event, left_out)
 
     def next_over(self) -> float | None:
         """When the oldest minute is over; None: there is none."""
         return next((minute.began + MINUTE for minute in self._minutes.values()), None)
 
 
-def event_of(logger: str, level: int, template: str, message: str) -> Event:
+def event_of(logger: str, level: int, template: str, message: str, group: str = "") -> Event:
     """A template that says nothing by itself, as ``%s``, is no event: its message is."""
     says = _PLACEHOLDER.sub("", template)
-    return Event(logger, level, template if any(map(str.isalnum, says)) else message)
+    return Event(logger, level, template if any(map(str.isalnum, says)) else message, group)

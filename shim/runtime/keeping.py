@@ -17,6 +17,7 @@ from shim.runtime.backend import Backend, OwnedElsewhere
 from shim.runtime.clock import Clock
 from shim.runtime.partition import Partition
 from shim.runtime.progress import NewShare
+from shim.runtime.telling import tell
 
 log = logging.getLogger(__name__)
 
@@ -145,7 +146,7 @@ class Keeper:
         if self._stopping or not partition.is_ours:
             return from_snapshot
         loaded.coordinator.take_settings(self._settings)  # they may have changed meanwhile
-        loaded.coordinator.loaded(self._clock.now(), self._group_memory)
+        tell(loaded.coordinator.loaded(self._clock.now(), self._group_memory))
         partition.begin(loaded.coordinator)
         self._log.loaded(partition.number, loaded)
         if partition.was_forgotten:

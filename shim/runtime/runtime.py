@@ -26,6 +26,7 @@ from shim.runtime.encoding import Decided, encoded
 from shim.runtime.flight import Flight, Ticket
 from shim.runtime.partition import Partition
 from shim.runtime.served import ServedPartitions
+from shim.runtime.telling import tell
 
 log = logging.getLogger(__name__)
 
@@ -79,8 +80,8 @@ class Runtime(ServedPartitions):
     def _carry_out(self, partition: Partition, decided: Decided, *, after_flight: bool) -> None:
         number, writes = partition.number, self._writes
         batches, history, answers, state, events = decided
-        for template, values in events:
-            log.info(template, *values)
+        if events:
+            tell(events)
         for ticket, _ in answers:
             del partition.waiting[ticket]
         for batch in batches:

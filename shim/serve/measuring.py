@@ -202,6 +202,7 @@ async def _of_groups(runtime: Runtime) -> Iterable[tuple[Metric, Sequence[Sample
         await asyncio.sleep(0)  # clients have their turn
         states.update(coordinator.count_states())
         members += coordinator.count_members()
+        await asyncio.sleep(0)
         longest_ms = max(longest_ms, now_ms - (coordinator.rebalancing_since() or now_ms))
         offsets += coordinator.offset_count
         for step, count in coordinator.count_steps().items():

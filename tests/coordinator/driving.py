@@ -27,7 +27,16 @@ from protocol.messages.offset_fetch import (
 )
 from protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
 from protocol.own.history_log import HistoryRecord
-from shim.coordinator import Caller, CoordinatorSettings, GroupCoordinator, Outcome, Record, Response, RetentionStep
+from shim.coordinator import (
+    Caller,
+    CoordinatorSettings,
+    GroupCoordinator,
+    GroupEvent,
+    Outcome,
+    Record,
+    Response,
+    RetentionStep,
+)
 
 R = TypeVar("R")
 START = 1_700_000_000_000
@@ -83,12 +92,15 @@ class Driven:
     def take(self, outcome: Outcome) -> None:
         self.records += outcome.records
         self.history += outcome.history
-        self.events += [template % values for template, values in outcome.events]
+        self.told(outcome.events)
         for ticket, response in outcome.answers:
             assert isinstance(ticket, int)
             assert 0 < ticket <= self.last, "an answer to a request that was never made"
             assert ticket not in self.answers, f"request {ticket} is answered twice"
             self.answers[ticket] = response
+
+    def told(self, events: Iterable[GroupEvent]) -> None:
+        self.events += [template % values for _, template, values in events]
 
     def ticket(self) -> int:
         self.last += 1
@@ -107,7 +119,7 @@ class Driven:
         coordinator = new_coordinator(self.settings, self.numbers)
         for key, value in self.records:
             coordinator.replay(key, value)
-        coordinator.loaded(self.now)
+        self.told(coordinator.loaded(self.now))
         self.coordinator = coordinator
 
     def answer(self, ticket: int, kind: type[R]) -> R:

@@ -1,8 +1,11 @@
 """What of a group is told in the log, and how far its rebalance is."""
 
+from collections import Counter
+from typing import Any
+
 from protocol.errors import ErrorCode
 from protocol.messages.leave_group import MemberIdentity
-from shim.coordinator import CoordinatorSettings, Generation, GroupMemory
+from shim.coordinator import Awaited, Caller, CoordinatorSettings, Generation
 
 from .driving import SUBSCRIPTION, Driven
 
@@ -28,13 +31,12 @@ class TestALifeOfAGroup:
         (member,), _ = d.stable()
         assert told(d) == [
             f"group g: preparing to rebalance after generation 0 (Empty, members: 1): member {ONE} has joined",
-            "group g: generation 1 begins, members: 1, leader: client-1, protocol: range",
+            "group g: generation 1 begins after 3000 ms, members: 1, leader: client-1, protocol: range",
             "group g: generation 1 has its assignment, and is stable",
         ]
         d.leave(MemberIdentity(member, reason="the consumer is being closed"))
         gone = f"gone, as it has left, saying 'the consumer is being closed': {ONE}"
         assert told(d) == [
-            f"group g: {gone}",
             f"group g: preparing to rebalance after generation 1 (Stable, members: 0): {gone}",
             "group g: it has no members any more",
         ]
@@ -53,7 +55,7 @@ class TestALifeOfAGroup:
         d = Driven()
         d.commit(group="simple")
         assert told(d) == []
-        assert generation(d, "simple") == Generation(0, -1, "", [], [], None)
+        assert generation(d, "simple") == Generation(0, "Empty", -1, "", [], [], None)
 
 
 class TestWhyMembersJoinAgain:
@@ -81,10 +83,7 @@ class TestWhyMembersJoinAgain:
         d.heartbeat(follower, number)
         d.advance(4_000)
         gone = f"gone, not heard of for its session timeout, 10000 ms: {ONE}"
-        assert told(d) == [
-            f"group g: {gone}",
-            f"group g: preparing to rebalance after generation 1 (Stable, members: 1): {gone}",
-        ]
+        assert told(d) == [f"group g: preparing to rebalance after generation 1 (Stable, members: 1): {gone}"]
 
     def test_a_static_member_comes_back_while_the_leader_assigns(self) -> None:
         d = Driven()
@@ -92,14 +91,34 @@ class TestWhyMembersJoinAgain:
         d.advance(3_000)
         told(d)
         d.ask_join(instance="a")
-        assert "static member a has come back, as a-2 (client at /127.0.0.1, instance a)" in told(d)[0]
+        place, rebalance, _ = told(d)
+        assert place == "group g: static member a: a-2 (client at /127.0.0.1) takes the place of a-1"
+        assert rebalance.endswith(": static member a has come back, as a-2 (client at /127.0.0.1, instance a)")
+
+    def test_a_static_member_comes_back_and_nothing_else_happens(self) -> None:
+        d = Driven()
+        first = d.ask_join(instance="a", caller=Caller("one", "/10.0.0.1"))
+        d.advance(3_000)
+        member = d.joined(first).member_id
+        d.ask_sync(member, 1, {member: b"all"}, instance="a")
+        told(d)
+        d.ask_join(instance="a", caller=Caller("two", "/10.0.0.2"))
+        assert told(d) == ["group g: static member a: a-2 (two at /10.0.0.2) takes the place of a-1"]
+        assert d.heartbeat(member, 1, instance="a") == ErrorCode.FENCED_INSTANCE_ID
+        assert told(d) == [
+            "group g: a heartbeat of a-1 (client at /127.0.0.1), of generation 1, is refused: FENCED_INSTANCE_ID "
+            "(it is in generation 1, Stable)"
+        ]
 
     def test_a_full_group_after_a_start(self) -> None:
         d = Driven(CoordinatorSettings(group_max_size=2))
         d.stable(2)
         d.settings = CoordinatorSettings(group_max_size=1)
+        told(d)
         d.restart()
-        assert generation(d).reason == "it has 2 members, and group.max.size is 1"
+        why = "it has 2 members, and group.max.size is 1"
+        assert told(d) == [f"group g: preparing to rebalance after generation 1 (Stable, members: 2): {why}"]
+        assert generation(d).reason == why
 
     def test_an_assignment_that_is_too_large(self) -> None:
         d = Driven(CoordinatorSettings(group_metadata_max_bytes=500))
@@ -128,16 +147,22 @@ class TestWhoIsAwaited:
         began = d.now
         d.ask_join(one, rebalance=20_000)  # the leader's
         d.ask_join(two, rebalance=20_000)
-        assert generation(d).awaited == [three]
-        assert generation(d)[1] == began
-        assert generation(d).until_ms == began + 20_000
+        found = generation(d)
+        assert found.awaited == [Awaited(three, "client", "/127.0.0.1", began, leads=False)]
+        assert (found.state, found.since_ms, found.until_ms) == ("PreparingRebalance", began, began + 20_000)
         told(d)
         for _ in range(4):
             d.heartbeat(three, number)
             d.advance(5_000)
-        assert told(d)[0] == (
+        waits, gone, begins = told(d)
+        assert waits == (
+            "group g: generation 1, PreparingRebalance, still waits for 10000 ms at most, for: "
+            "client-3 (client at /127.0.0.1)"
+        )
+        assert gone == (
             "group g: gone, not joined again within the rebalance timeout, 20000 ms: client-3 (client at /127.0.0.1)"
         )
+        assert begins.startswith("group g: generation 2 begins after 20000 ms, members: 2, ")
         assert d.coordinator.describe_group("g", 5).group_state == "CompletingRebalance"
 
     def test_the_leader_that_has_not_assigned(self) -> None:
@@ -148,15 +173,69 @@ class TestWhoIsAwaited:
         began = d.now
         d.ask_sync(two, number)
         found = generation(d)
-        assert (found.awaited, found.until_ms, found.since_ms) == ([one], began + 60_000, began)
+        assert found.awaited == [Awaited(one, "client", "/127.0.0.1", began, leads=True)]
+        assert (found.state, found.until_ms, found.since_ms) == ("CompletingRebalance", began + 60_000, began)
         told(d)
         for _ in range(12):
             d.heartbeat(one, number)
             d.heartbeat(two, number)
             d.advance(5_000)
-        events = told(d)
-        assert events[0] == f"group g: gone, without a SyncGroup within the rebalance timeout, 60000 ms: {ONE}"
-        assert "preparing to rebalance after generation 1 (CompletingRebalance, members: 1)" in events[1]
+        waits, rebalance = told(d)
+        assert waits == f"group g: generation 1, CompletingRebalance, still waits for 50000 ms at most, for: {ONE}"
+        gone = f"gone, without a SyncGroup within the rebalance timeout, 60000 ms: {ONE}"
+        before = "after generation 1 (CompletingRebalance, members: 1)"
+        assert rebalance == f"group g: preparing to rebalance {before}: {gone}"
+
+    def test_static_members_that_do_not_come_back(self) -> None:
+        d = Driven()
+        tickets = [d.ask_join(instance=each, session=600_000) for each in "ab"]
+        d.advance(6_000)
+        one, two = (d.joined(ticket).member_id for ticket in tickets)
+        d.ask_sync(two, 1, instance="b")
+        d.ask_sync(one, 1, {one: b"1", two: b"2"}, instance="a")
+        told(d)
+        d.ask_join(one, instance="a", session=600_000)
+        d.advance(60_000)
+        _, waits, begins, without = told(d)
+        names = "b-2 (client at /127.0.0.1, instance b)"
+        assert waits.endswith(f"still waits for 50000 ms at most, for: {names}")
+        assert begins.startswith("group g: generation 2 begins after 60000 ms, members: 2, ")
+        rest = "begins without static members that have not joined again, and keep their place"
+        assert without == f"group g: generation 2 {rest}: {names}"
+        d.ask_sync(one, 2, {one: b"1", two: b"2"}, instance="a")
+        found = generation(d)
+        assert (found.state, [each.member_id for each in found.awaited]) == ("Stable", [two])
+        assert found.until_ms == d.now + 60_000
+        told(d)
+        d.advance(60_000)
+        waits, rebalance = told(d)
+        assert waits.startswith("group g: generation 2, Stable, still waits for ")
+        assert "gone, without a SyncGroup within the rebalance timeout, 60000 ms: b-2" in rebalance
+
+    def test_whoever_was_given_an_id_and_does_not_join(self) -> None:
+        d = Driven()
+        (leader,), _ = d.stable()
+        pending = d.joined(d.ask_join(session=15_000)).member_id
+        told(d)
+        d.ask_join(leader)
+        d.advance(10_000)
+        assert told(d)[1] == (
+            "group g: generation 1, PreparingRebalance, still waits for 50000 ms at most, for: "
+            f"{pending}, which has not joined yet"
+        )
+        d.advance(5_000)
+        assert told(d)[0] == f"group g: gone, not joined within its session timeout: {pending}"
+
+    def test_a_rebalance_that_is_over_waits_for_nobody(self) -> None:
+        d = Driven()
+        (leader, follower), number = d.stable(2, session=30_000)
+        told(d)
+        d.ask_join(leader)
+        d.ask_join(follower)
+        d.ask_sync(follower, number + 1)
+        d.ask_sync(leader, number + 1, {})
+        d.advance(20_000)
+        assert not [each for each in told(d) if "waits" in each]
 
     def test_how_long_the_longest_rebalance_lasts(self) -> None:
         d = Driven()
@@ -187,7 +266,7 @@ class TestWhoIsAwaited:
         d.stable(2)
         since = generation(d).since_ms
         d.restart()
-        assert generation(d) == Generation(1, since, "", [], [], None)
+        assert generation(d) == Generation(1, "Stable", since, "", [], [], None)
 
 
 class TestWhatIsRefused:
@@ -236,7 +315,25 @@ class TestWhatIsRefused:
         d.stable()
         told(d)
         d.ask_join()
-        assert "GROUP_MAX_SIZE_REACHED" in told(d)[0]
+        assert told(d)[0].endswith(" may not join: GROUP_MAX_SIZE_REACHED (group.max.size is 1)")
+
+    def test_whoever_finds_no_memory(self) -> None:
+        d = Driven(CoordinatorSettings(group_memory_max_bytes=1))
+        d.ask_join()
+        assert told(d)[0].endswith(" may not join: GROUP_MAX_SIZE_REACHED (group.memory.max.bytes is used up)")
+
+    def test_a_group_without_members_and_a_member_without_protocols(self) -> None:
+        d = Driven()
+        d.ask_join(protocols=())
+        assert told(d)[0].endswith("(it offers nothing of type 'consumer', and there has to be one)")
+
+    def test_while_all_are_told_to_join_again_nobody_is_told_of(self) -> None:
+        d = Driven()
+        member, _ = d.member()
+        d.advance(3_000)
+        told(d)
+        assert d.commit_error(member, 1) == ErrorCode.REBALANCE_IN_PROGRESS
+        assert told(d) == []
 
 
 class TestWordsOfClients:
@@ -266,13 +363,45 @@ class TestWordsOfClients:
         assert "client-7" not in event
         assert event.endswith(", and 3 more")
 
-    def test_a_reason_that_there_is_no_room_for_is_not_kept(self) -> None:
+    def test_what_is_kept_is_short_and_plain(self) -> None:
         d = Driven()
         (leader, _), _ = d.stable(2)
-        d.coordinator._state.memory.move_to(GroupMemory(1))
+        d.ask_join(leader, reason="\U0001f600" * 30_000)
+        assert len(generation(d).reason) < 400
+        assert generation(d).reason.isascii()
+
+    def test_javas_words_for_the_second_half_of_a_join_are_left_out(self) -> None:
+        d = Driven()
+        member = d.joined(d.ask_join()).member_id
+        d.ask_join(member, reason=f"need to re-join with the given member-id: {member}")
+        assert told(d)[0].endswith(": member client-1 (client at /127.0.0.1) has joined")
+
+
+class TestMany:
+    """A request may be about thousands, and has to be decided in the time of its size."""
+
+    def test_one_request_by_which_many_leave_is_one_event(self) -> None:
+        d = Driven()
+        members, _ = d.stable(300)
         told(d)
-        before = d.coordinator.group_bytes
-        d.ask_join(leader)
-        assert "has joined again" in told(d)[0]
-        assert generation(d).reason == ""
-        assert d.coordinator.group_bytes < before
+        d.leave(*members[1:])
+        (event,) = told(d)
+        assert event.endswith("client-6 (client at /127.0.0.1), and 294 more")
+
+    def test_what_many_offer_is_not_gone_through(self) -> None:
+        d = Driven()
+        d.stable(protocols=[(f"p{number}", b"") for number in range(50_000)])
+        group = d.coordinator._state.groups["g"]
+        looked_at = Counter[str]()
+
+        class Counted(dict[str, int]):
+            def items(self) -> Any:
+                for name, count in super().items():
+                    looked_at[name] += 1
+                    yield name, count
+
+        group._offered = Counted(group._offered)
+        told(d)
+        d.ask_join(protocols=(("other", b""),))
+        assert "all members of the group offer p0, p1, p2, p3, p4 of type" in told(d)[0]
+        assert looked_at.total() < 10

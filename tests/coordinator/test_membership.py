@@ -159,7 +159,9 @@ class TestLeave:
         pending = d.joined(d.ask_join()).member_id
         assert [m.error_code for m in d.leave(pending).members] == [ErrorCode.NONE]
         assert d.state() == "PreparingRebalance"
-        assert len(d.coordinator._state.deadlines) == 2  # the member's session and the end of the join phase
+        assert (
+            len(d.coordinator._state.deadlines) == 3
+        )  # the member's session, the end of the join phase, and when it is told
         assert [m.error_code for m in d.leave(pending).members] == [ErrorCode.UNKNOWN_MEMBER_ID]
 
     def test_a_pending_member_that_leaves_no_longer_holds_up_the_join(self) -> None:

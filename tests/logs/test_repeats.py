@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from shim.config import load_configuration
 from shim.logs import LogOutput, repeats
-from shim.logs.repeats import MINUTE, Event, Repeats, event_of
+from shim.logs.repeats import MINUTE, MOST_OF_A_GROUP, Event, Repeats, event_of
 
 A = Event("shim", logging.ERROR, "a %s")
 B = Event("shim", logging.ERROR, "b %s")
@@ -102,3 +102,31 @@ class Told(io.StringIO):
         if "left out" in text:
             self.told.set()
         return super().write(text)
+
+
+def test_one_group_takes_no_room_from_the_others() -> None:
+    repeats = Repeats(100)
+    noisy, quiet = A._replace(group="noisy"), A._replace(group="quiet")
+    assert sum(repeats.may_pass(noisy, 0.0) for _ in range(5_000)) == MOST_OF_A_GROUP
+    assert repeats.may_pass(quiet, 0.0)
+    assert [tuple(each) for each in repeats.over(MINUTE)] == [(noisy, 5_000 - MOST_OF_A_GROUP)]
+
+
+def test_all_groups_together_have_what_one_event_has() -> None:
+    repeats = Repeats(50)
+    passed = [repeats.may_pass(A._replace(group=str(number % 10)), 0.0) for number in range(1_000)]
+    assert sum(passed) == 50
+    assert sum(left_out.events for left_out in repeats.over(MINUTE)) == 1_000 - 50
+
+
+def test_whose_lines_were_left_out_is_told() -> None:
+    stream = io.StringIO()
+    output = LogOutput(load_configuration(None, [], {}).settings, stream=stream)
+    for _ in range(MOST_OF_A_GROUP + 2):
+        record = logging.makeLogRecord({"name": "shim", "levelno": logging.INFO, "msg": "group %s: x", "args": ("g",)})
+        record.group = "g"
+        output.emit(record)
+    output.close()
+    lines = stream.getvalue().splitlines()
+    assert len(lines) == MOST_OF_A_GROUP + 1
+    assert "2 more like this of group g were left out in a minute" in lines[-1]

@@ -127,9 +127,9 @@ def describe_command(group: str, admin: HostPort, json_wanted: bool) -> None:
     the shim's history; of a group that is passed through it is not known here, as others commit at the cluster. Nor is
     by whom an offset was committed that was adopted from there: the time is when it was adopted.
 
-    Of a group that the shim serves: its generation, why it last rebalanced, and, while it does, which members are
-    awaited, in PreparingRebalance to join again, then to ask for their assignment, the leader to bring it, and when
-    those are removed that have not.
+    Of a group that the shim serves: its generation, and why it last rebalanced. `awaited` are members that have not
+    joined again (PreparingRebalance), or not asked for their assignment (otherwise: the leader has to bring it), when
+    each was heard of, and when the group goes on without them at the latest.
 
     \b
     offset-shim groups describe billing
@@ -148,7 +148,7 @@ def describe_command(group: str, admin: HostPort, json_wanted: bool) -> None:
         click.echo(f"alarm: {pasteable(shown(row['alarm']))}")
     click.echo(f"state: {shown(row['state'])}, {row['type']}, {counted(row['members'], 'member')}")
     if row.get("generation") is not None:  # an older shim tells none
-        _show_generation(row["generation"], row["state"])
+        _show_generation(row["generation"])
     if row["changed_ms"] is not None:
         click.echo(f"since: {time_shown(row['changed_ms'])}, {shown(row['cause'])}")
     if is_passed_through(row):
@@ -163,15 +163,24 @@ def describe_command(group: str, admin: HostPort, json_wanted: bool) -> None:
         click.echo("no offsets")
 
 
-def _show_generation(generation: Row, state: str) -> None:
-    since = "" if generation["since_ms"] is None else f", {shown(state)} since {time_shown(generation['since_ms'])}"
-    click.echo(f"generation: {generation['generation_id']}{since}")
+def _show_generation(generation: Row) -> None:
+    since = "" if generation["since_ms"] is None else f" since {time_shown(generation['since_ms'])}"
+    click.echo(f"generation: {generation['generation_id']}, {shown(generation['state'])}{since}")
     if generation["reason"]:
         click.echo(f"last rebalance: {shown(generation['reason'])}")
     if awaited := generation["awaited"]:
-        click.echo(f"awaited: {_until(generation)}{_some(awaited)}")
+        click.echo(f"awaited: {_until(generation)}{_some([_awaited_shown(each) for each in awaited])}")
     if pending := generation["pending"]:
-        click.echo(f"given an id, and not joined: {_some(pending)}")
+        click.echo(f"given an id, and not joined: {_until(generation)}{_some(pending)}")
+
+
+def _awaited_shown(member: Row) -> str:
+    who = [f"{member['client_id']} at {member['client_host']}"]
+    if member["leads"]:
+        who.append("the leader")
+    if member["heard_ms"] is not None:
+        who.append(f"heard of at {time_shown(member['heard_ms'])}")
+    return f"{member['member_id']} ({', '.join(who)})"
 
 
 def _some(names: Sequence[str]) -> str:

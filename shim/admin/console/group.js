@@ -99,7 +99,7 @@ export function groupView(root, group, pollNow) {
     alarm.hidden = !told.alarm;
     setText(alarm, told.alarm);
     setText(since, told.changed_ms === null ? "" : `At this step since ${time(told.changed_ms)}${told.cause ? `: ${told.cause}` : ""}`);
-    setText(rebalance, told.generation === null ? "" : generation(told));
+    setText(rebalance, told.generation === null ? "" : generation(told.generation));
     buttons.update(told);
     setText(tiles.Lag, short(lag));
     setText(tiles.Members, count(told.members));
@@ -108,7 +108,7 @@ export function groupView(root, group, pollNow) {
     tiles["Last commit"].title = stepOf(told) === "upstream" ? "The cluster has the group." : "";
     chart.show(`Lag of ${group}: ${lag === null ? "not known" : plural(lag, "record")} now`, samples.times, [{ label: "Records", values: samples.values }]);
     showPartitions(told);
-    const awaited = new Set(told.generation?.awaited);
+    const awaited = new Set(told.generation?.awaited.map((each) => each.member_id));
     memberRows(told.member_details.map((each) => ({ ...each, awaited: awaited.has(each.member_id) })));
     members.node.hidden = told.member_details.length === 0;
     noMembers.hidden = told.member_details.length > 0;
@@ -133,12 +133,19 @@ function moved(told) {
 }
 
 /** Which generation it is, why the last rebalance began, and who is awaited, of a group that the shim serves. */
-function generation({ state, generation: now }) {
-  const parts = [`Generation ${now.generation_id}${now.since_ms === null ? "" : `, ${state} since ${time(now.since_ms)}`}`];
+function generation(now) {
+  const parts = [`Generation ${now.generation_id}, ${now.state}${now.since_ms === null ? "" : ` since ${time(now.since_ms)}`}`];
   if (now.reason) parts.push(`Last rebalance: ${now.reason}`);
-  if (now.awaited.length > 0) parts.push(`Awaited${now.until_ms === null ? "" : ` until ${time(now.until_ms)}`}: ${some(now.awaited)}`);
+  if (now.awaited.length > 0) parts.push(`Awaited${now.until_ms === null ? "" : ` until ${time(now.until_ms)}`}: ${some(now.awaited.map(waitedFor))}`);
   if (now.pending.length > 0) parts.push(`Given an id, and not joined: ${some(now.pending)}`);
   return parts.join(". ");
+}
+
+function waitedFor(member) {
+  const who = [`${member.client_id} at ${member.client_host}`];
+  if (member.leads) who.push("the leader");
+  if (member.heard_ms !== null) who.push(`heard of ${ago(member.heard_ms)}`);
+  return `${member.member_id} (${who.join(", ")})`;
 }
 
 function some(names) {

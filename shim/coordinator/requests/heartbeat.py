@@ -2,6 +2,7 @@
 
 from protocol.errors import ErrorCode
 from protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from shim.coordinator import events
 from shim.coordinator.decision import Decision
 from shim.coordinator.outcome import Asker, Caller
 from shim.coordinator.state.group import GroupState
@@ -10,9 +11,13 @@ from shim.coordinator.state.group import GroupState
 _RESPONSES = {error: HeartbeatResponse(throttle_time_ms=0, error_code=error) for error in ErrorCode}
 
 
-def heartbeat(decision: Decision, _caller: Caller, _version: int, request: HeartbeatRequest, asker: Asker) -> None:
+def heartbeat(decision: Decision, caller: Caller, _version: int, request: HeartbeatRequest, asker: Asker) -> None:
     """Answer a heartbeat; it renews the member's session, also while a rebalance asks the member to rejoin."""
-    decision.answer(asker, _RESPONSES[_beat(decision, request)])
+    error = _beat(decision, request)
+    if error is ErrorCode.FENCED_INSTANCE_ID:  # of all others the client joins again, which is told
+        group = decision.state.groups[request.group_id]
+        decision.tell(events.refused("a heartbeat", request, request.generation_id, group, caller, error))
+    decision.answer(asker, _RESPONSES[error])
 
 
 def _beat(decision: Decision, request: HeartbeatRequest) -> ErrorCode:

@@ -56,7 +56,7 @@ class _Join:
         ):
             self.refuse(ErrorCode.INVALID_SESSION_TIMEOUT, request.member_id, events.session_timeout(request, settings))
         elif not self._may_make_group():
-            self.refuse(ErrorCode.GROUP_MAX_SIZE_REACHED, "")
+            self.refuse(ErrorCode.GROUP_MAX_SIZE_REACHED, "", events.NO_MEMORY)
         else:
             group = self._group()
             if group is None:
@@ -64,7 +64,7 @@ class _Join:
             elif not self._has_room(group):
                 # Whoever comes back to a full group last has lost its place in it.
                 self._drop(group)
-                self.refuse(ErrorCode.GROUP_MAX_SIZE_REACHED, "")
+                self.refuse(ErrorCode.GROUP_MAX_SIZE_REACHED, "", f"group.max.size is {settings.group_max_size}")
             elif not group.supports(request.protocol_type, self.protocols):
                 why = events.inconsistent(group, request.protocol_type, self.protocols)
                 self.refuse(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, request.member_id, why)
@@ -134,9 +134,9 @@ class _Join:
             if self._has_memory(replaced):
                 self._replace_static_member(group, replaced, member_id)
             else:
-                self.refuse(ErrorCode.GROUP_MAX_SIZE_REACHED, "")
+                self.refuse(ErrorCode.GROUP_MAX_SIZE_REACHED, "", events.NO_MEMORY)
         elif not self._has_memory(None):
-            self.refuse(ErrorCode.GROUP_MAX_SIZE_REACHED, "")
+            self.refuse(ErrorCode.GROUP_MAX_SIZE_REACHED, "", events.NO_MEMORY)
         elif instance_id is None and self.version >= _MEMBER_ID_REQUIRED_FROM:
             group.add_pending(member_id)
             self.decision.state.deadlines.set(
@@ -155,7 +155,7 @@ class _Join:
                 if self._has_memory(None):
                     self._add_member(group, request.member_id)
                 else:
-                    self.refuse(ErrorCode.GROUP_MAX_SIZE_REACHED, request.member_id)
+                    self.refuse(ErrorCode.GROUP_MAX_SIZE_REACHED, request.member_id, events.NO_MEMORY)
             else:
                 # A pending member is dynamic, so this cannot be the client that was given the id.
                 self.refuse(ErrorCode.UNKNOWN_SERVER_ERROR, "")
@@ -170,7 +170,7 @@ class _Join:
             self.decision.answer(self.parked.asker, joined_response(self.version, group, member))
             return
         if not self._has_memory(member):
-            self.refuse(ErrorCode.GROUP_MAX_SIZE_REACHED, request.member_id)
+            self.refuse(ErrorCode.GROUP_MAX_SIZE_REACHED, request.member_id, events.NO_MEMORY)
             return
         why = events.has_rejoined(member, request.reason, leads=group.leader == member.member_id)
         self._update(group, member)
@@ -220,6 +220,7 @@ class _Join:
     def _replace_static_member(self, group: Group, old: Member, member_id: str) -> None:
         decision = self.decision
         old_leader = group.leader or ""
+        decision.tell(events.takes_place(group, old, member_id, self.caller))
         member = group.replace_static_member(old, member_id)
         decision.refuse_join(old.join, ErrorCode.FENCED_INSTANCE_ID, old.member_id)
         decision.refuse_sync(old.sync, ErrorCode.FENCED_INSTANCE_ID)

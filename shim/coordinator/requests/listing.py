@@ -7,21 +7,33 @@ from protocol.errors import ErrorCode
 from protocol.messages.describe_groups import DescribedGroup, DescribedGroupMember
 from protocol.messages.list_groups import ListedGroup
 from shim.coordinator.state.deadlines import Deadlines
-from shim.coordinator.state.group import Group, GroupState
+from shim.coordinator.state.group import Group, GroupState, Member
+
+
+class Awaited(NamedTuple):
+    """A member that others wait for. ``heard_ms``: when it was heard of last, in milliseconds since the epoch; None
+    where nobody knows. ``leads``: it is to bring the assignment."""
+
+    member_id: str
+    client_id: str
+    client_host: str
+    heard_ms: int | None
+    leads: bool
 
 
 class Generation(NamedTuple):
-    """``since_ms``: when the group came to its present state, in milliseconds since the epoch; -1 where nobody knows.
-    ``reason``: why the last rebalance
-    began, "" where nobody knows any more. ``awaited``: member ids, of whom a JoinGroup is awaited in
-    PreparingRebalance, a SyncGroup in the other states; ``pending``: ids that were given out, with which nobody has
-    joined yet. ``until_ms``: when those are removed that are awaited; None where nothing is waited for.
+    """``state``, and ``since_ms``, when the group came to it, in milliseconds since the epoch; -1 where nobody knows.
+    ``reason``: why the last rebalance began, "" where nobody knows any more. ``awaited``: of whom a JoinGroup is
+    awaited in PreparingRebalance, a SyncGroup in the other states; ``pending``: member ids that were given out, with
+    which nobody has joined yet. ``until_ms``: when the group goes on without them at the latest; None where nothing is
+    waited for.
     """
 
     generation_id: int
+    state: str
     since_ms: int
     reason: str
-    awaited: Sequence[str]
+    awaited: Sequence[Awaited]
     pending: Sequence[str]
     until_ms: int | None
 
@@ -91,16 +103,22 @@ def describe_group(groups: Mapping[str, Group], group_id: str, version: int) -> 
 
 def generation(group: Group, deadlines: Deadlines[Any]) -> Generation:
     """Of the group as it is now."""
-    if group.state is GroupState.PREPARING_REBALANCE:
-        awaited = [member.member_id for member in group.members.values() if member.join is None]
-        deadline = group.join_deadline
-    else:
-        awaited, deadline = list(group.pending_syncs), group.sync_deadline
+    awaited, deadline = group.awaited()
     return Generation(
         group.generation_id,
+        group.state.value,
         group.state_timestamp,
         group.rebalance_reason,
-        awaited,
+        [_awaited(group, member, deadlines) for member in awaited],
         list(group.pending_joins),
         deadlines.get(deadline),
+    )
+
+
+def _awaited(group: Group, member: Member, deadlines: Deadlines[Any]) -> Awaited:
+    ends_ms = deadlines.get(member.session_deadline)
+    return Awaited(
+        *(member.member_id, member.client_id, member.client_host),
+        None if ends_ms is None else ends_ms - member.session_timeout_ms,
+        group.leader == member.member_id,
     )

@@ -42,7 +42,7 @@ def offset_commit(decision: Decision, caller: Caller, version: int, request: Off
     group = state.groups.get(request.group_id)
     if state.behind:
         error = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-    elif (error := _check(group, version, request)) is not ErrorCode.NONE:
+    elif (error := _check(group, version, request)) is not ErrorCode.NONE and events.is_told(error):
         generation_id = request.generation_id_or_member_epoch
         decision.tell(events.refused("a commit", request, generation_id, group, caller, error))
     remembered = caller if settings.offsets_history_retention_minutes > 0 else None

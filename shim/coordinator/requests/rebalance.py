@@ -1,6 +1,6 @@
 """The rebalance: from PreparingRebalance, through the join phase, to the next generation (Kafka 4.3)."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 
 from protocol.errors import ErrorCode
 from protocol.offsets_log import GroupMetadataKey
@@ -12,6 +12,9 @@ from shim.coordinator.state.subscription import topics_of_generation
 
 # Clients may ask for a rebalance timeout of 0; waiting for somebody to join must not turn into a busy loop.
 _NOBODY_JOINED_WAIT_MS = 1_000
+
+# Most rebalances are over by then.
+_TOLD_AFTER_MS = 10_000
 
 
 def rebalance_or_complete_join(decision: Decision, group: Group, why: str) -> None:
@@ -25,12 +28,13 @@ def rebalance_or_complete_join(decision: Decision, group: Group, why: str) -> No
 def prepare_rebalance(decision: Decision, group: Group, why: str) -> None:
     """Have all members rejoin. An empty group waits for the initial rebalance delay, so that members come together."""
     decision.tell(events.rebalance_begins(group, why))
-    group.set_rebalance_reason(why)
+    group.rebalance_reason = events.short(why)
     if group.state is GroupState.COMPLETING_REBALANCE:
         _cancel_syncs(decision, group)
     group.nobody_syncs()
     deadlines = decision.state.deadlines
     deadlines.cancel(group.sync_deadline)
+    deadlines.cancel(group.tell_deadline)
     is_initial = group.state is GroupState.EMPTY
     group.transition(GroupState.PREPARING_REBALANCE, decision.now)
     if is_initial:
@@ -42,6 +46,7 @@ def prepare_rebalance(decision: Decision, group: Group, why: str) -> None:
         complete_join(decision, group)
     else:
         deadlines.set(group.join_deadline, decision.now + group.rebalance_timeout_ms())
+        _tell_later(decision, group)
 
 
 def maybe_complete_join(decision: Decision, group: Group) -> None:
@@ -73,10 +78,13 @@ def complete_join(decision: Decision, group: Group) -> None:
     """
     deadlines = decision.state.deadlines
     deadlines.cancel(group.join_deadline)
+    deadlines.cancel(group.tell_deadline)
     group.initial_delay = None
     absent = [m for m in group.members.values() if m.join is None and m.group_instance_id is None]
     if absent:
-        remove_members(decision, group, absent, events.not_rejoined(group))
+        why = events.not_rejoined(group)
+        remove_members(decision, group, absent)
+        decision.tell(events.gone(group, absent, why))
     if not group.members:
         _become_empty(decision, group)
     elif not group.elect_joined_leader():
@@ -87,7 +95,7 @@ def complete_join(decision: Decision, group: Group) -> None:
 
 def _become_empty(decision: Decision, group: Group) -> None:
     group.check_transition(GroupState.EMPTY)
-    group.set_rebalance_reason("")
+    group.rebalance_reason = ""
     empty = group_metadata(group, decision.now, {})
     decision.write(
         GroupMetadataKey(group.group_id),
@@ -101,6 +109,9 @@ def _next_generation(decision: Decision, group: Group) -> None:
     group.generation_id = group.next_generation_id()
     group.protocol_name = group.select_protocol()
     group.subscribed_topics = topics_of_generation(group)
+    decision.tell(events.generation_begins(group, decision.now))
+    if absent := [member for member in group.members.values() if member.join is None]:
+        decision.tell(events.begins_without(group, absent))
     group.transition(GroupState.COMPLETING_REBALANCE, decision.now)
     for member in group.members.values():
         parked = group.take_join(member)
@@ -109,7 +120,7 @@ def _next_generation(decision: Decision, group: Group) -> None:
         decision.renew_session(member)
         member.is_new = False
     group.everybody_syncs()
-    decision.tell(events.generation_begins(group))
+    _tell_later(decision, group)
     decision.state.deadlines.set(group.sync_deadline, decision.now + group.rebalance_timeout_ms())
 
 
@@ -118,20 +129,31 @@ def sync_deadline_due(decision: Decision, group: Group) -> None:
     if not group.pending_syncs:
         return
     late = [group.members[member_id] for member_id in group.pending_syncs]
-    prepare_rebalance(decision, group, remove_members(decision, group, late, events.not_synced(group)))
+    why = events.are_gone(late, events.not_synced(group))
+    remove_members(decision, group, late)
+    prepare_rebalance(decision, group, why)
 
 
-def remove_members(decision: Decision, group: Group, members: Sequence[Member], why: str) -> str:
-    """Remove members and their session deadlines; requests of them that are parked get UNKNOWN_MEMBER_ID. Gives why
-    the others are to join again.
-    """
-    decision.tell(events.gone(group, members, why))
+def still_waits(decision: Decision, group: Group) -> None:
+    """A rebalance, or the time for SyncGroups after one, goes on for longer than most do."""
+    awaited, deadline = group.awaited()
+    until = decision.state.deadlines.get(deadline)
+    if until is not None and (awaited or group.pending_joins):
+        decision.tell(events.waits_for(group, awaited, until - decision.now))
+
+
+def _tell_later(decision: Decision, group: Group) -> None:
+    if group.rebalance_timeout_ms() > _TOLD_AFTER_MS:
+        decision.state.deadlines.set(group.tell_deadline, decision.now + _TOLD_AFTER_MS)
+
+
+def remove_members(decision: Decision, group: Group, members: Iterable[Member]) -> None:
+    """Remove members and their session deadlines; requests of them that are parked get UNKNOWN_MEMBER_ID."""
     for member in members:
         group.remove(member.member_id)
         decision.state.deadlines.cancel(member.session_deadline)
         decision.refuse_join(member.join, ErrorCode.UNKNOWN_MEMBER_ID, "")
         decision.refuse_sync(member.sync, ErrorCode.UNKNOWN_MEMBER_ID)
-    return events.are_gone(members, why)
 
 
 def session_due(decision: Decision, group: Group, member_id: str) -> None:
@@ -141,6 +163,7 @@ def session_due(decision: Decision, group: Group, member_id: str) -> None:
     so long only that its client must be gone (it cannot heartbeat before it knows its id).
     """
     if member_id in group.pending_joins:
+        decision.tell(events.never_joined(group, member_id))
         group.remove(member_id)
         if group.state is GroupState.PREPARING_REBALANCE and group.all_joined():
             complete_join(decision, group)
@@ -148,10 +171,13 @@ def session_due(decision: Decision, group: Group, member_id: str) -> None:
     member = group.members.get(member_id)
     if member is None or (not member.is_new and (member.join is not None or member.sync is not None)):
         return
-    why = remove_members(decision, group, [member], events.silent(member))
+    why = events.silent(member)
+    remove_members(decision, group, [member])
     if group.state is not GroupState.PREPARING_REBALANCE:
-        prepare_rebalance(decision, group, why)
-    elif group.all_joined():
+        prepare_rebalance(decision, group, events.are_gone([member], why))
+        return
+    decision.tell(events.gone(group, [member], why))
+    if group.all_joined():
         complete_join(decision, group)
 
 

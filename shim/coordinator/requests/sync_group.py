@@ -20,7 +20,7 @@ def sync_group(decision: Decision, caller: Caller, version: int, request: SyncGr
     group = decision.state.groups.get(request.group_id)
     error = _check(group, version, request)
     if error is not ErrorCode.NONE or group is None:
-        if error is not ErrorCode.REBALANCE_IN_PROGRESS:
+        if events.is_told(error):
             decision.tell(events.refused("a SyncGroup", request, request.generation_id, group, caller, error))
         decision.answer(asker, sync_response(error))
         return
@@ -28,6 +28,7 @@ def sync_group(decision: Decision, caller: Caller, version: int, request: SyncGr
     group.forget_pending_sync(member.member_id)
     if not group.pending_syncs:
         decision.state.deadlines.cancel(group.sync_deadline)
+        decision.state.deadlines.cancel(group.tell_deadline)
     if group.state is GroupState.STABLE:
         decision.answer(asker, synced_response(group, member))
         return

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from enum import Enum, IntEnum
+from itertools import islice
 from sys import getsizeof
 from types import MappingProxyType
 from typing import Final, NamedTuple
@@ -57,6 +58,7 @@ class DeadlineKind(IntEnum):
     SESSION = 0  # the member, or pending member, has not been heard of
     JOIN = 1  # the join phase ends, or the initial rebalance delay is looked at again
     SYNC = 2  # members that have not synced are removed
+    TELL = 3  # it is told whom a rebalance still waits for
 
     # An Enum's own hash is that of its name, by a function in Python; every heartbeat looks a deadline up.
     __hash__ = int.__hash__
@@ -144,10 +146,6 @@ class Member:
         return next((protocol.metadata for protocol in self.protocols if protocol.name == protocol_name), b"")
 
 
-def _reason_size(why: str) -> int:
-    return getsizeof(why) if why else 0
-
-
 class Group:
     """A classic group. Fields that no record holds are those below the blank line in `__init__`.
 
@@ -197,7 +195,7 @@ class Group:
         self.initial_delay: InitialDelay | None = None
         self.new_member_added = False
         self.rebalancing_since = -1  # milliseconds since the epoch; of one that is neither Empty nor Stable
-        self.rebalance_reason = ""  # why the last one began; "" where nobody knows, or there are no members
+        self.rebalance_reason = ""  # why the last one began, short; "" where nobody knows, or there are no members
         self._offered: dict[str, int] = {}  # protocol name -> how many members offer it
         self._memory = memory
         self.size = 0  # what the group takes of it
@@ -211,6 +209,17 @@ class Group:
     @property
     def sync_deadline(self) -> Deadline:
         return Deadline(DeadlineKind.SYNC, self.group_id)
+
+    @property
+    def tell_deadline(self) -> Deadline:
+        return Deadline(DeadlineKind.TELL, self.group_id)
+
+    def awaited(self) -> tuple[list[Member], Deadline]:
+        """Whose JoinGroup is awaited in PreparingRebalance, whose SyncGroup in the other states; and which deadline
+        ends that."""
+        if self.state is GroupState.PREPARING_REBALANCE:
+            return [member for member in self.members.values() if member.join is None], self.join_deadline
+        return [self.members[member_id] for member_id in self.pending_syncs], self.sync_deadline
 
     # -- memory
 
@@ -226,7 +235,6 @@ class Group:
             + sum(member.size() for member in self.members.values())
             + sum(map(pending_member_size, self.pending_joins))
             + self.recorded_size
-            + _reason_size(self.rebalance_reason)
         )
         self._take(size - self.size)
 
@@ -235,14 +243,6 @@ class Group:
         self._take(-self.size)
 
     # -- state
-
-    def set_rebalance_reason(self, why: str) -> None:
-        """Counted, as clients say a part of it; where there is no room for it, nobody knows."""
-        more = _reason_size(why) - _reason_size(self.rebalance_reason)
-        if more > 0 and not self._memory.has_room(more):
-            why, more = "", -_reason_size(self.rebalance_reason)
-        self._take(more)
-        self.rebalance_reason = why
 
     def check_transition(self, state: GroupState) -> None:
         """Raises RuntimeError, before anything is changed, when `state` may not follow the present one."""
@@ -410,9 +410,12 @@ class Group:
 
     # -- protocols
 
-    def common_protocols(self) -> list[str]:
-        """The names of those that all members offer."""
-        return [name for name, count in self._offered.items() if count == len(self.members)]
+    def common_protocols(self, most: int, looks_at: int = 1_000) -> list[str]:
+        """Names of those that all members offer, so many at most, of the first that were offered: there may be a
+        million."""
+        everybody = len(self.members)
+        common = (name for name, count in islice(self._offered.items(), looks_at) if count == everybody)
+        return list(islice(common, most))
 
     def supports(self, protocol_type: str, protocols: Iterable[Protocol]) -> bool:
         """True when a member of that type, offering these protocols, can be in the group.

@@ -8,7 +8,7 @@ from typing import Final
 
 import pytest
 
-from shim.admin.live.asked.groups import Details, Generation, Member, OffsetAt, Window
+from shim.admin.live.asked.groups import Awaited, Details, Generation, Member, OffsetAt, Window
 from shim.admin.live.asked.groups import Moved as MovedOffset
 from shim.admin.live.asked.migration import Difference
 from tests.admin.console.browser import ENTER, Browser
@@ -24,11 +24,15 @@ HOSTILE: Final = '<img src=x onerror="alert(1)">\u202e'
 PAGES: Final = ("#/", "#/groups", "#/group/group-0001", "#/clients", "#/migration")
 
 
+AWAITED: Final = Awaited("m-1", "etl", "/10.0.0.4", 1_700_000_000_000, leads=True)
+
+
 class Large(Grouped):
     """Each group has so many partitions, and so many moves of one, the first to offset 0."""
 
     generation = Generation(
-        7, 1_700_000_000_000, f"member {HOSTILE} has joined", ["m-1"], list(map(str, range(7))), 1_700_000_300_000
+        *(7, "PreparingRebalance", 1_700_000_000_000, f"member {HOSTILE} has joined"),
+        *([AWAITED], [str(number) for number in range(7)], 1_700_000_300_000),
     )
 
     async def history(self, group: str, window: Window) -> Sequence[MovedOffset]:
@@ -133,7 +137,9 @@ def test_how_far_a_rebalance_is(admin: str, browser: Browser) -> None:
     browser.until("document.querySelector('main').innerText.includes('Generation 7, ')")
     shown = browser.run("return document.querySelector('main').innerText")
     assert f"Last rebalance: member {HOSTILE} has joined" in shown
-    assert re.search(r"\. Awaited until [^.]+: m-1\. Given an id, and not joined: 0, 1, 2, 3, 4 and 2 more", shown)
+    awaited = r"m-1 \(etl at /10\.0\.0\.4, the leader, heard of .* ago\)"
+    pending = "0, 1, 2, 3, 4 and 2 more"
+    assert re.search(rf"\. Awaited until [^.]+: {awaited}\. Given an id, and not joined: {pending}", shown)
     browser.until("document.querySelector('td[data-label=Assigned]').textContent.startsWith('awaited; orders 0, 1')")
 
 

@@ -7,6 +7,7 @@ from typing import Protocol
 
 from shim.groups.words import (
     NO_OFFSET,
+    Awaited,
     Change,
     Deleted,
     Details,
@@ -54,6 +55,7 @@ class Groups(Protocol):
 
 __all__ = [
     "NO_OFFSET",
+    "Awaited",
     "Change",
     "Deleted",
     "Details",

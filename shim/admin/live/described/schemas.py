@@ -152,9 +152,20 @@ SCHEMAS: Final[Mapping[str, Schema]] = {
     "Generation": _object(
         {
             "generation_id": _COUNT,
+            "state": _TEXT,
             "since_ms": _MAYBE,
             "reason": _TEXT,
-            "awaited": _list(_TEXT),
+            "awaited": _list(
+                _object(
+                    {
+                        "member_id": _TEXT,
+                        "client_id": _TEXT,
+                        "client_host": _TEXT,
+                        "heard_ms": _MAYBE,
+                        "leads": _FLAG,
+                    }
+                )
+            ),
             "pending": _list(_TEXT),
             "until_ms": _MAYBE,
         }

@@ -20,7 +20,11 @@ def details_row(details: Details) -> Row:
 def generation_row(generation: Generation) -> Row:
     """``since_ms`` is null where nobody knows."""
     since = generation.since_ms
-    return {**generation._asdict(), "since_ms": None if since < 0 else since}
+    return {
+        **generation._asdict(),
+        "since_ms": None if since < 0 else since,
+        "awaited": [each._asdict() for each in generation.awaited],
+    }
 
 
 def member_row(member: Member) -> Row:
