@@ -161,15 +161,16 @@ def _lines(properties: Mapping[str, str]) -> bytes:
 
 
 class DataDirLock:
-    """Exclusive use of a data directory.
+    """Exclusive use of a data directory; or, ``shared``, with others that only look, and nobody who writes.
 
-    Raises LogError when another process (or another log in this one) has it.
+    Raises LogError when another process (or another log in this one) has it; OSError.
     """
 
-    def __init__(self, files: Files, data_dir: Path) -> None:
+    def __init__(self, files: Files, data_dir: Path, *, shared: bool = False) -> None:
         self._files = files
+        take = files.lock_shared if shared else files.lock
         try:
-            self._fd = files.lock(data_dir / LOCK_NAME)
+            self._fd = take(data_dir / LOCK_NAME)
         except BlockingIOError:
             raise LogError(f"data directory {data_dir} is in use by another process (it holds {LOCK_NAME})") from None
 

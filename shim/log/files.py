@@ -140,6 +140,22 @@ class Files:
             raise
         return fd
 
+    def lock_shared(self, path: Path) -> int:
+        """A descriptor with which others may hold the file, too, and none by :meth:`lock`, until :meth:`unlock`. Of a
+        file that is there only the right to read is needed; otherwise it is made. BlockingIOError when another has it
+        for itself.
+        """
+        try:
+            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            fd = os.open(path, os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BaseException:
+            os.close(fd)
+            raise
+        return fd
+
     def wait_for_lock(self, path: Path) -> int:
         """As :meth:`lock`, once whoever else has it has given it back."""
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)

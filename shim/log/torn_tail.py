@@ -69,7 +69,7 @@ def keep_copy(files: Files, fd: int, path: Path, start: int, size: int) -> Path:
     copy, copy_fd = _new_copy(files, path.with_name(f"{path.name}.cut-{start}"))
     try:
         try:
-            copied = copy_range(files, fd, start, size, copy_fd)
+            copied = copy_range(files, fd, start, size, files, copy_fd)
             if copied < size - start:
                 raise OSError(errno.EIO, f"unreadable from byte {start + copied} on", str(path))
             files.fsync(copy_fd)
@@ -82,12 +82,12 @@ def keep_copy(files: Files, fd: int, path: Path, start: int, size: int) -> Path:
     return copy
 
 
-def copy_range(files: Files, fd: int, start: int, end: int, target: int) -> int:
+def copy_range(files: Files, fd: int, start: int, end: int, target_files: Files, target: int) -> int:
     """Bytes from ``start`` to ``end`` of a file, to the beginning of another, not durably. Gives how many: fewer where
     the file ends before. Raises OSError."""
     position = start
     while position < end and (data := files.read_at(fd, min(_COPY_SIZE, end - position), position)):
-        files.write_at(target, data, position - start)
+        target_files.write_at(target, data, position - start)
         position += len(data)
     return position - start
 

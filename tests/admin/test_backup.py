@@ -12,6 +12,7 @@ import pytest
 from protocol.own.history_log import HISTORY_TOPIC
 from protocol.partition import partition_for
 from shim.admin.at_rest.backing_up import back_up
+from shim.admin.files_to_read import FilesToRead
 from shim.log import OFFSETS_TOPIC, LogSettings, MayWait, OffsetsLog, PartitionWrite
 from shim.log.cleaner.cleaner import Cleaner
 from shim.log.cleaner.cleaning import CleanerSettings
@@ -267,7 +268,7 @@ def test_history_that_waits_in_the_journal_of_a_running_shim_is_in_it(tmp_path: 
 def test_a_segment_that_goes_between_listing_and_copying(data_dir: Path, tmp_path: Path) -> None:
     """Merged with the one before it, by a compaction: the partition is copied once more."""
 
-    class Merging(Files):
+    class Merging(FilesToRead):
         merged: Path | None = None
 
         def names(self, directory: Path) -> list[str]:
@@ -278,7 +279,7 @@ def test_a_segment_that_goes_between_listing_and_copying(data_dir: Path, tmp_pat
             return found
 
     files = Merging()
-    back_up(files, data_dir, tmp_path / "backup", SILENT)
+    back_up(Files(), data_dir, tmp_path / "backup", SILENT, files)
     assert files.merged is not None
     assert served(tmp_path / "backup") == served(data_dir)
 

@@ -10,7 +10,7 @@ from typing import Final
 
 import pytest
 
-from shim.admin.at_rest.data_dir import data_dir_at_rest
+from shim.admin.at_rest.data_dir import data_dir_at_rest, data_dir_to_read
 from shim.admin.at_rest.journal import ends_in_journal
 from shim.log import LogError, OffsetsLog, PartitionWrite, Share
 from shim.log.checkpoint import (
@@ -25,7 +25,7 @@ from shim.log.files import Files
 from shim.log.handover import CLEAN_SHUTDOWN
 from shim.log.journal import JOURNAL_NAME
 from shim.log.shares import end_in_good_order
-from shim.workers_folder import SHARES_NAME
+from shim.workers_folder import SHARES_NAME, share_folder
 from tests.log.lost_files import LostFiles, PowerFailure
 from tests.log.sync_sites import CallPath, Site, sites, watching
 from tests.log.test_log import NOW, one, recovered, segment, write
@@ -287,6 +287,16 @@ def test_commands_find_what_all_had(tmp_path: Path) -> None:
     ends = {TopicPartition("__consumer_offsets", partition): 1 for partition in range(PARTITIONS)}
     assert ends_in_journal(Files(), tmp_path / "data") == ends
     lost = after_a_power_failure(tmp_path / "data", tmp_path / "lost")
+    noted = TopicPartition("__consumer_offsets", 1)
+    write_checkpoint(Files(), share_folder(lost, 1) / RECOVERY_POINT_CHECKPOINT, {noted: 1})
+    before = {path: path.read_bytes() for path in lost.rglob("*") if path.is_file()}
+    with data_dir_to_read(lost) as (files, held):
+        assert [bool(files.read_file(segment(lost, partition))) for partition in range(PARTITIONS)] == [
+            partition != noted.partition for partition in range(PARTITIONS)
+        ]
+        assert held.recovery_points == {noted: 1}
+    assert {path: path.read_bytes() for path in lost.rglob("*") if path.is_file()} == before
+    write_checkpoint(Files(), share_folder(lost, 1) / RECOVERY_POINT_CHECKPOINT, {})
     with data_dir_at_rest(Files(), lost) as held:
         assert all(segment(lost, partition).read_bytes() for partition in range(PARTITIONS))
         assert held.recovery_points == ends

@@ -2,11 +2,11 @@
 
 Closed segments are linked, or copied where a link cannot be; the active one is copied up to its last sound batch. A
 segment that ends above the recovery point is copied, too: a write that fails may take the roll back that closed it, and
-the file is written to again. All that was acknowledged before the backup began is in the segments by then: a running
-shim has written it there, and what is in the journal of one that is gone is put there first. Of what waits in the
-journal of a running shim the copies get the batches that it will write. While a shim is about to
-do that at its start, or the disk keeps it from it, there is no backup. A compaction may swap
-segments between two looks: a partition whose closed segments changed meanwhile is done again.
+the file is written to again. All that was acknowledged before the backup began is found in the segments: a running shim
+has written it there, and what is in the journal of one that is gone is read as if it stood there. Of what waits in the
+journal of a running shim the copies get the batches that it will write. While a shim is about to put its journal there
+at its start, or the disk keeps it from it, there is no backup. A compaction may swap segments between two looks: a
+partition whose closed segments changed meanwhile is done again.
 
 The history is copied before the offsets, as a commit is written to both in the other order: who reads the backup finds
 no commit in its history that is not in its offsets.
@@ -22,10 +22,11 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
-from shim.admin.at_rest.data_dir import DataDir, read_data_dir, refuse_existing
+from shim.admin.at_rest.data_dir import DataDir, read_data_dir, refuse_existing, see_journal_if_at_rest
 from shim.admin.at_rest.examine import Examination, examine
-from shim.admin.at_rest.journal import ends_in_journal, redo_if_at_rest, waiting_in_journal
+from shim.admin.at_rest.journal import ends_in_journal, waiting_in_journal
 from shim.admin.errors import BrokenOff, NotDone
+from shim.admin.files_to_read import FilesToRead
 from shim.admin.progress import Progress
 from shim.log import OFFSETS_TOPIC
 from shim.log.checkpoint import RECOVERY_POINT_CHECKPOINT, TopicPartition, replace_file, write_checkpoint
@@ -59,8 +60,11 @@ class _Changed(Exception):
     """The closed segments are not what they were a moment ago."""
 
 
-def back_up(files: Files, source: Path, target: Path, progress: Progress) -> tuple[list[BackedUp], Examination]:
-    """Makes ``target``, which must not exist; it has its name only when it is whole and was read back.
+def back_up(
+    files: Files, source: Path, target: Path, progress: Progress, reading: FilesToRead | None = None
+) -> tuple[list[BackedUp], Examination]:
+    """Makes ``target``, which must not exist; it has its name only when it is whole and was read back. ``reading``: how
+    ``source`` is read, in which nothing changes.
 
     Raises NotDone where one is inside of the other; FileExistsError; CorruptLog for a log that is damaged; BrokenOff
     when a partition changes faster than it can be copied; LogError, OSError. A kill leaves ``<target>.unfinished``
@@ -70,15 +74,16 @@ def back_up(files: Files, source: Path, target: Path, progress: Progress) -> tup
     target = target.absolute()
     unfinished = target.with_name(target.name + _UNFINISHED)
     refuse_existing(files, (target, unfinished))
-    data_dir = read_data_dir(files, source)
-    redo_if_at_rest(files, data_dir.path)
-    acknowledged = ends_in_journal(files, data_dir.path)
-    waiting = waiting_in_journal(files, data_dir.path)
+    reading = reading or FilesToRead()
+    data_dir = read_data_dir(reading, source)
+    see_journal_if_at_rest(reading, data_dir.path)
+    acknowledged = ends_in_journal(reading, data_dir.path)
+    waiting = waiting_in_journal(reading, data_dir.path)
     if missing := data_dir.missing():
         raise CorruptLog(missing[0], 0, "the partition's folder is missing")
     make_data_dir(files, unfinished)
     try:
-        done, examination = _fill(files, data_dir, unfinished, waiting, progress)
+        done, examination = _fill(files, reading, data_dir, unfinished, waiting, progress)
         for examined in examination.partitions:
             if examined.end_offset < acknowledged.get(examined.partition, 0):
                 raise BrokenOff(f"{examined.partition}: its last commits are in the journal only: try again later")
@@ -99,17 +104,22 @@ def _refuse_nested(source: Path, target: Path) -> None:
 
 
 def _fill(
-    files: Files, data_dir: DataDir, unfinished: Path, waiting: Sequence[WaitingEntry], progress: Progress
+    files: Files,
+    reading: FilesToRead,
+    data_dir: DataDir,
+    unfinished: Path,
+    waiting: Sequence[WaitingEntry],
+    progress: Progress,
 ) -> tuple[list[BackedUp], Examination]:
     done = []
     with progress("backing up", len(data_dir.partitions)) as ongoing:
         for partition, folder in sorted(data_dir.partitions.items(), key=lambda one: one[0].topic == OFFSETS_TOPIC):
-            one = _partition(files, data_dir.path, partition, unfinished / folder.name)
+            one = _partition(files, reading, data_dir.path, partition, unfinished / folder.name)
             ongoing.advance(1)
             done.append(one)
     for name in (META_NAME, PLACES_NAME):
-        if files.exists(data_dir.path / name):
-            replace_file(files, unfinished / name, files.read_file(data_dir.path / name))
+        if reading.exists(data_dir.path / name):
+            replace_file(files, unfinished / name, reading.read_file(data_dir.path / name))
     for partition, error in write_entries(files, unfinished, waiting, {}).failed.items():
         raise located(error, unfinished / str(partition)) from error
     done.sort(key=lambda one: one.partition)
@@ -133,13 +143,14 @@ def _finish(files: Files, unfinished: Path, progress: Progress) -> Examination:
     return examination
 
 
-def _partition(files: Files, data_dir: Path, partition: TopicPartition, target: Path) -> BackedUp:
+def _partition(files: Files, reading: FilesToRead, data_dir: Path, partition: TopicPartition, target: Path) -> BackedUp:
     source = data_dir / str(partition)
     for _ in range(_ATTEMPTS):
         files.mkdir(target)
         try:
             done = BackedUp(partition)
-            _copy_partition(files, done, source, target, recovery_points(files, data_dir).get(partition, 0))
+            recovery_point = recovery_points(reading, data_dir).get(partition, 0)
+            _copy_partition(files, reading, done, source, target, recovery_point)
         except (_Changed, FileNotFoundError):
             shutil.rmtree(target)
         else:
@@ -147,30 +158,32 @@ def _partition(files: Files, data_dir: Path, partition: TopicPartition, target: 
     raise BrokenOff(f"{source} changed {_ATTEMPTS} times while it was copied: try again when it is compacted less")
 
 
-def _copy_partition(files: Files, done: BackedUp, source: Path, target: Path, recovery_point: int) -> None:
+def _copy_partition(
+    files: Files, reading: FilesToRead, done: BackedUp, source: Path, target: Path, recovery_point: int
+) -> None:
     """Raises _Changed and FileNotFoundError when it is to be done again, CorruptLog."""
-    paths = _segments_in(files, source)
+    paths = _segments_in(reading, source)
     if not paths:
         raise CorruptLog(source / segment_name(0), 0, "the first segment is missing")
     *closed, active = paths
     # A compaction that broke off is completed in the copy, as at every start.
-    closed += _swaps(files, source)
-    before = _signature(files, source, closed)
+    closed += _swaps(reading, source)
+    before = _signature(reading, source, closed)
     ends = {path: int(following.stem) for path, following in pairwise(paths)}
     for path in closed:
-        size = files.size_of(path)
+        size = reading.size_of(path)
         if ends.get(path, 0) <= recovery_point and _linked(path, target / path.name):
             done.linked += 1
         else:
-            _copy(files, path, target / path.name, size)
+            _copy(files, reading, path, target / path.name, size)
             done.copied += 1
         done.size += size
-    end = _sound_end(files, active)
-    _copy(files, active, target / active.name, end)
+    end = _sound_end(reading, active)
+    _copy(files, reading, active, target / active.name, end)
     done.copied += 1
     done.size += end
     files.sync_directory(target)
-    if _signature(files, source, closed) != before:
+    if _signature(reading, source, closed) != before:
         raise _Changed
 
 
@@ -223,16 +236,16 @@ def _sound_end(files: Files, path: Path) -> int:
     return end
 
 
-def _copy(files: Files, source: Path, target: Path, size: int) -> None:
+def _copy(files: Files, reading: FilesToRead, source: Path, target: Path, size: int) -> None:
     """The first ``size`` bytes, durably."""
-    fd = files.open(source)
+    fd = reading.open(source)
     try:
         copy = files.create(target)
         try:
-            if copy_range(files, fd, 0, size, copy) < size:
+            if copy_range(reading, fd, 0, size, files, copy) < size:
                 raise _Changed
             files.fsync(copy)
         finally:
             files.close(copy)
     finally:
-        files.close(fd)
+        reading.close(fd)

@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Collection, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from protocol.own.history_log import HISTORY_TOPIC
 from protocol.own.state_log import STATE_TOPIC
-from shim.admin.at_rest.journal import redo_journal
+from shim.admin.at_rest.journal import journals_that_count, points_of_shares, redo_journal, see_journal
+from shim.admin.errors import BrokenOff
+from shim.admin.files_to_read import FilesToRead
 from shim.log import OFFSETS_TOPIC, LogError
 from shim.log.checkpoint import TopicPartition
-from shim.log.data_dir import DataDirLock, partitions_in, refuse_brokers_folder, refuse_log_on_topics
+from shim.log.data_dir import LOCK_NAME, DataDirLock, partitions_in, refuse_brokers_folder, refuse_log_on_topics
 from shim.log.files import Files
 from shim.log.handover import LOOSE_FLUSH, closed_clean, recovery_points
 from shim.log.places import PLACES_NAME
 from shim.log.torn_tail import Known
 
 _OWN_TOPICS: Final = (OFFSETS_TOPIC, STATE_TOPIC, HISTORY_TOPIC)
+_MAY_NOT_WRITE: Final = (errno.EROFS, errno.EACCES, errno.EPERM)
 
 OTHER_FILES: Final = 32
 """How many a command may have open, besides one for each partition of the log."""
@@ -115,5 +118,57 @@ def data_dir_at_rest(files: Files, path: Path) -> Iterator[DataDir]:
     try:
         redo_journal(files, before.path)
         yield read_data_dir(files, path)
+    finally:
+        lock.release()
+
+
+@contextmanager
+def data_dir_to_read(path: Path) -> Iterator[tuple[FilesToRead, DataDir]]:
+    """The data directory, kept from everybody who would write to it, and the files to read it with: in their segments
+    is what the journal has, too. Nothing in it changes, and only the right to read it is needed.
+
+    Raises LogError when another process has it, or where there is none; BrokenOff at the end where one may have taken
+    it meanwhile; OSError.
+    """
+    files = FilesToRead()
+    before = read_data_dir(files, path)
+    with _nobody_writes(files, before.path):
+        see_journal(files, before.path)
+        held = read_data_dir(files, before.path)
+        points = points_of_shares(files, before.path)
+        points |= {at: max(offset, points.get(at, 0)) for at, offset in held.recovery_points.items()}
+        yield files, held._replace(recovery_points=points)
+
+
+def see_journal_if_at_rest(files: FilesToRead, path: Path) -> None:
+    """As in :func:`data_dir_to_read`; nothing where another process has it, as that one puts into the segments what is
+    in the journal. Raises LogError for a journal of another version, OSError."""
+    if not journals_that_count(files, path):
+        return
+    with ExitStack() as held:
+        try:
+            held.enter_context(_nobody_writes(files, path))
+        except LogError:
+            return
+        see_journal(files, path)
+
+
+@contextmanager
+def _nobody_writes(files: Files, path: Path) -> Iterator[None]:
+    try:
+        lock = DataDirLock(files, path, shared=True)
+    except OSError as error:
+        if error.errno not in _MAY_NOT_WRITE or files.exists(path / LOCK_NAME):
+            raise
+        # Nobody has it, as that one would have made the file; and whoever takes it from here on makes it.
+        yield
+        if files.exists(path / LOCK_NAME):
+            raise BrokenOff(
+                f"another process has taken {path} while it was read, which could not be kept from it, as {LOCK_NAME} "
+                "could not be made: what was found may be of different moments"
+            ) from error
+        return
+    try:
+        yield
     finally:
         lock.release()

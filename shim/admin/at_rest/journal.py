@@ -6,10 +6,10 @@ import logging
 from contextlib import suppress
 from pathlib import Path
 
+from shim.admin.files_to_read import FilesToRead
 from shim.counted import counted
 from shim.log import LogError
 from shim.log.checkpoint import TopicPartition
-from shim.log.data_dir import DataDirLock
 from shim.log.files import Files
 from shim.log.handover import closed_clean, recovery_points
 from shim.log.journal import JOURNAL_NAME, Journal
@@ -24,7 +24,7 @@ def redo_journal(files: Files, data_dir: Path) -> None:
     come back, and a start does the same again. Where several processes had the directory, all of theirs, and what they
     have noted is where one process notes it, unless a folder is missing, or a note malformed. For who has the
     directory. Raises LogError for a journal of another version, OSError."""
-    missing = [_redo_one(files, data_dir, folder) for folder in _journals_that_count(files, data_dir)]
+    missing = [_redo_one(files, data_dir, folder) for folder in journals_that_count(files, data_dir)]
     if not any(missing):
         with suppress(LogError):
             gather(files, data_dir, clean=closed_clean(files, data_dir))
@@ -47,19 +47,22 @@ def _redo_one(files: Files, data_dir: Path, folder: Path) -> bool:
     return bool(failed)
 
 
-def redo_if_at_rest(files: Files, data_dir: Path) -> None:
-    """Likewise, if no other process has the directory: one that has it does it itself. Raises LogError for a journal of
+def see_journal(files: FilesToRead, data_dir: Path) -> None:
+    """Has what a start would put into the segments be found in these files, but for partitions whose folder is missing.
+    While nobody writes to the directory; whoever does so later puts it there, too. Raises LogError for a journal of
     another version, OSError."""
-    if not _journals_that_count(files, data_dir):
-        return
-    try:
-        lock = DataDirLock(files, data_dir)
-    except LogError:
-        return
-    try:
-        redo_journal(files, data_dir)
-    finally:
-        lock.release()
+    for folder in journals_that_count(files, data_dir):
+        _redo_one(files, data_dir, folder)
+
+
+def points_of_shares(files: Files, data_dir: Path) -> dict[TopicPartition, int]:
+    """Up to where each partition is synced, as far as processes that shared the directory have noted it, and nobody has
+    gathered that yet. Raises OSError."""
+    points: dict[TopicPartition, int] = {}
+    for folder in share_folders(files, data_dir):
+        with suppress(LogError):  # malformed, as a start will say: less is known to be synced then
+            points |= recovery_points(files, folder)
+    return points
 
 
 def remove_journal(files: Files, data_dir: Path) -> None:
@@ -78,7 +81,7 @@ def ends_in_journal(files: Files, data_dir: Path) -> dict[TopicPartition, int]:
     """Of each partition the offset up to which its log has to go, by the journal; also while a shim writes to that.
     Raises LogError for a journal of another version, OSError."""
     ends: dict[TopicPartition, int] = {}
-    for folder in _journals_that_count(files, data_dir):
+    for folder in journals_that_count(files, data_dir):
         path = folder / JOURNAL_NAME
         with suppress(FileNotFoundError):  # the shim may have stopped
             ends |= {entry.partition: entry.next_offset for entry in read_entries(path, files.read_file(path))}
@@ -89,14 +92,14 @@ def waiting_in_journal(files: Files, data_dir: Path) -> list[WaitingEntry]:
     """What has not come to its segment yet, or has by now; also while a shim writes to the journal. Raises LogError for
     one of another version, OSError."""
     waiting: list[WaitingEntry] = []
-    for folder in _journals_that_count(files, data_dir):
+    for folder in journals_that_count(files, data_dir):
         path = folder / JOURNAL_NAME
         with suppress(FileNotFoundError):  # the shim may have stopped
             waiting += read_waiting(path, files.read_file(path))
     return waiting
 
 
-def _journals_that_count(files: Files, data_dir: Path) -> list[Path]:
+def journals_that_count(files: Files, data_dir: Path) -> list[Path]:
     """The folders that they are in."""
     if closed_clean(files, data_dir):
         return []

@@ -19,7 +19,8 @@ def log_commands() -> None:
     """Look into a data directory at rest, check it, mend it, move offsets in and out.
 
     Every command takes the directory's lock, so none runs beside a shim that uses it; only `backup` and `compact
-    --dry-run` do without, and `move` asks the shim.
+    --dry-run` do without, and `move` asks the shim. `dump`, `verify`, `export`, `backup` and every --dry-run only read,
+    from a disk that has gone read-only, too.
     Exit status: 0 all is well, 1 something is wrong with the data, 2 nothing was done.
 
     \b

@@ -20,6 +20,7 @@ from shim.admin.commands.console import (
     print_json,
     print_table,
 )
+from shim.admin.files_to_read import FilesToRead
 from shim.admin.named_files import NamedFiles
 from shim.counted import counted
 from shim.log.cleaner.cleaning import CleanerSettings, CleanerStats
@@ -49,7 +50,7 @@ def compact_command(data_dir: Path, delete_retention_ms: int, dry_run: bool, jso
     offset-shim log compact --data-dir /var/lib/offset-shim
     """
     if dry_run:
-        _show(to_compact(NamedFiles(), data_dir), json_wanted)
+        _show(to_compact(FilesToRead(), data_dir), json_wanted)
         return
     rounds, not_compacted = compact(NamedFiles(), data_dir, delete_retention_ms, Ongoing)
     rows = [_row(stats) for stats in rounds]

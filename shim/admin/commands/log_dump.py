@@ -15,13 +15,12 @@ from protocol.own.history_log import COMMITTED, HISTORY_TOPIC, OffsetHistoryKey
 from protocol.own.position import Producer
 from protocol.own.state_log import STATE_TOPIC
 from protocol.partition import partition_for
-from shim.admin.at_rest.data_dir import DataDir, data_dir_at_rest
+from shim.admin.at_rest.data_dir import DataDir, data_dir_to_read
 from shim.admin.at_rest.walk import Damage, Located, TornTail, fault_of_batch, walk
 from shim.admin.commands.console import SOMETHING_WRONG, Refused, data_dir_option, in_one_line, json_option
 from shim.admin.commands.history_elsewhere import tell_of_history_elsewhere
 from shim.admin.commands.records_shown import Logged, as_json, as_text, key_of, read_as
 from shim.admin.commands.times import time_option
-from shim.admin.named_files import NamedFiles
 from shim.counted import counted
 from shim.log import OFFSETS_TOPIC
 from shim.log.checkpoint import TopicPartition
@@ -82,8 +81,7 @@ def dump_command(
     if state and (from_ms, to_ms) != (None, None):
         raise Refused("--state: it is what is in force now; --at says what was at a time")
     wanted = _Wanted(frozenset(groups), from_ms, to_ms)
-    files = NamedFiles()
-    with data_dir_at_rest(files, data_dir) as held:
+    with data_dir_to_read(data_dir) as (files, held):
         chosen = _chosen(held, topic, partitions, groups)
         held.refuse_malformed()
         line = (lambda logged: json.dumps(as_json(logged))) if json_wanted else as_text

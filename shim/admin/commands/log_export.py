@@ -13,7 +13,7 @@ from typing import Final
 
 import click
 
-from shim.admin.at_rest.data_dir import data_dir_at_rest
+from shim.admin.at_rest.data_dir import data_dir_to_read
 from shim.admin.commands.console import (
     SOMETHING_WRONG,
     Ongoing,
@@ -106,9 +106,8 @@ def export_command(
     if bool(folder) == bool(bootstrap):
         raise Refused("give either --to-folder or --to-bootstrap")
     settings = load_configuration(config, assignments, os.environ).settings
-    files = NamedFiles()
-    with data_dir_at_rest(files, data_dir) as held:
-        offsets = read_offsets(files, held, "reading", Ongoing)
+    with data_dir_to_read(data_dir) as (reading, held):
+        offsets = read_offsets(reading, held, "reading", Ongoing)
     _refuse_pending(offsets, groups)
     chosen = chosen_groups(offsets, groups, f"{data_dir} holds no offsets")
     in_danger = None
@@ -117,7 +116,7 @@ def export_command(
         if commit_timestamp == NOW:
             commit_anew(offsets, chosen, now_ms)
         in_danger = expiring(offsets, chosen, now_ms)
-        exported = _to_folder(files, folder.absolute(), offsets, chosen, partitions, now_ms, dry_run=dry_run)
+        exported = _to_folder(NamedFiles(), folder.absolute(), offsets, chosen, partitions, now_ms, dry_run=dry_run)
     else:
         brokers = LiveBrokers(parse_servers(bootstrap or ""), settings)
         exported = asyncio.run(_to_cluster(brokers, offsets, chosen, replace=replace, dry_run=dry_run))

@@ -26,6 +26,7 @@ from shim.admin.commands.console import (
 )
 from shim.admin.commands.groups_shown import chosen_groups, group_as_json, print_groups
 from shim.admin.commands.log_export import KEPT, NOW
+from shim.admin.files_to_read import FilesToRead
 from shim.admin.named_files import NamedFiles
 from shim.admin.transfer.broker_offsets import Counts, read_broker
 from shim.admin.transfer.exporting import Expiring, commit_anew, expiring
@@ -113,7 +114,7 @@ def import_command(
     """
     if bool(folders) == bool(bootstrap):
         raise Refused("give either --from-folder or --from-bootstrap")
-    files = NamedFiles()
+    files = FilesToRead()
     if bootstrap is None:
         source = _from_folders(files, folders, source_partitions)
     else:
@@ -128,13 +129,13 @@ def import_command(
     in_danger = expiring(source.offsets, chosen, time.time_ns() // 1_000_000)
     differences: list[str] = []
     if dry_run:
-        planned = plan_for(data_dir, files, source.offsets, chosen, Ongoing, replace=replace)
+        planned = plan_for(data_dir, source.offsets, chosen, Ongoing, replace=replace)
     else:
         planned = import_offsets(
-            data_dir, files, source.offsets, chosen, Ongoing,
+            data_dir, NamedFiles(), source.offsets, chosen, Ongoing,
             replace=replace, num_partitions=partitions, cluster_id=cluster_id,
         )  # fmt: skip
-        differences = verify_import(data_dir, files, planned, Ongoing)
+        differences = verify_import(data_dir, planned, Ongoing)
     _tell(planned, source, differences, in_danger, dry_run=dry_run, json_wanted=json_wanted)
     if differences:
         sys.exit(SOMETHING_WRONG)

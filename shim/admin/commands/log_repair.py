@@ -13,7 +13,7 @@ import click
 from protocol.offsets_log import GroupMetadataKey, OffsetCommitKey, OffsetCommitValue, decode_value
 from protocol.own.history_log import HISTORY_TOPIC
 from protocol.records.batches import Record
-from shim.admin.at_rest.data_dir import data_dir_at_rest, read_data_dir
+from shim.admin.at_rest.data_dir import DataDir, data_dir_at_rest, data_dir_to_read, read_data_dir
 from shim.admin.at_rest.examine import Examination, examine
 from shim.admin.at_rest.repair_plan import Doubt, PartitionPlan, plan_repair
 from shim.admin.at_rest.repairing import repair
@@ -33,6 +33,7 @@ from shim.admin.commands.log_verify import damage_as_json
 from shim.admin.commands.records_shown import decoded_key
 from shim.admin.named_files import NamedFiles
 from shim.counted import counted
+from shim.log.files import Files
 
 
 @click.command("repair", short_help="Make a damaged data directory usable again.")
@@ -59,19 +60,19 @@ def repair_command(data_dir: Path, skip: bool, yes: bool, dry_run: bool, json_wa
     \b
     offset-shim log repair --data-dir /var/lib/offset-shim --dry-run
     """
-    files = NamedFiles()
-    with data_dir_at_rest(files, data_dir) as held:
-        before = examine(files, held, "verify", Ongoing)
-        plans = plan_repair(files, held, before, skip=skip)
-        if not json_wanted:
-            _tell(plans, before)
-        damaged = bool(before.all_damages)
-        copies: list[Path] = []
-        after: Examination | None = None
-        if damaged and not dry_run:
-            agree(f"Repair {counted(len(before.all_damages), 'damage')}?", yes=yes)
-            copies = repair(files, held, before, plans, time.time_ns() // 1_000_000)
-            after = examine(files, read_data_dir(files, held.path), "verify", Ongoing)
+    copies: list[Path] = []
+    after: Examination | None = None
+    if dry_run:
+        with data_dir_to_read(data_dir) as (files_to_read, held):
+            before, plans = _planned(files_to_read, held, skip=skip, json_wanted=json_wanted)
+    else:
+        files = NamedFiles()
+        with data_dir_at_rest(files, data_dir) as held:
+            before, plans = _planned(files, held, skip=skip, json_wanted=json_wanted)
+            if before.all_damages:
+                agree(f"Repair {counted(len(before.all_damages), 'damage')}?", yes=yes)
+                copies = repair(files, held, before, plans, time.time_ns() // 1_000_000)
+                after = examine(files, read_data_dir(files, held.path), "verify", Ongoing)
     still = [] if after is None else after.all_damages
     if json_wanted:
         document = {
@@ -90,6 +91,16 @@ def repair_command(data_dir: Path, skip: bool, yes: bool, dry_run: bool, json_wa
         click.echo("repaired" if not still else f"{counted(len(still), 'damage')} left")
     if still:
         sys.exit(SOMETHING_WRONG)
+
+
+def _planned(
+    files: Files, held: DataDir, *, skip: bool, json_wanted: bool
+) -> tuple[Examination, Sequence[PartitionPlan]]:
+    before = examine(files, held, "verify", Ongoing)
+    plans = plan_repair(files, held, before, skip=skip)
+    if not json_wanted:
+        _tell(plans, before)
+    return before, plans
 
 
 # --- what is shown ---------------------------------------------------------------------------------------------------

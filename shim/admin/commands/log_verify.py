@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from shim.admin.at_rest.data_dir import data_dir_at_rest
+from shim.admin.at_rest.data_dir import data_dir_to_read
 from shim.admin.at_rest.examine import Examination, Examined, examine
 from shim.admin.at_rest.walk import Damage
 from shim.admin.commands.console import (
@@ -20,7 +20,6 @@ from shim.admin.commands.console import (
     json_option,
     print_json,
 )
-from shim.admin.named_files import NamedFiles
 from shim.counted import counted
 
 
@@ -41,8 +40,7 @@ def verify_command(data_dir: Path, json_wanted: bool) -> None:
     \b
     offset-shim log verify --data-dir /var/lib/offset-shim
     """
-    files = NamedFiles()
-    with data_dir_at_rest(files, data_dir) as held:
+    with data_dir_to_read(data_dir) as (files, held):
         examination = examine(files, held, "verify", Ongoing)
     if json_wanted:
         print_json({"data_dir": str(held.path), "clean_shutdown": held.clean, **examination_as_json(examination)})

@@ -9,8 +9,9 @@ from typing import Final, NamedTuple
 
 from protocol.offsets_log import OffsetCommitKey, encode_key, encode_value
 from protocol.partition import partition_for
-from shim.admin.at_rest.data_dir import OTHER_FILES, data_dir_at_rest, num_partitions_in
+from shim.admin.at_rest.data_dir import OTHER_FILES, data_dir_to_read, num_partitions_in
 from shim.admin.errors import BrokenOff, NotDone
+from shim.admin.files_to_read import FilesToRead
 from shim.admin.progress import Progress
 from shim.admin.transfer.group_offsets import (
     GroupOffsets,
@@ -73,12 +74,12 @@ def plan_import(
 
 
 def plan_for(
-    data_dir: Path, files: Files, source: GroupOffsets, groups: Sequence[str], progress: Progress, *, replace: bool
+    data_dir: Path, source: GroupOffsets, groups: Sequence[str], progress: Progress, *, replace: bool
 ) -> list[PlannedGroup]:
     """The plan for a data directory, which need not exist; nothing is changed in it."""
     here = GroupOffsets()
-    if num_partitions_in(files, data_dir):
-        with data_dir_at_rest(files, data_dir) as held:
+    if num_partitions_in(FilesToRead(), data_dir):
+        with data_dir_to_read(data_dir) as (files, held):
             here = read_offsets(files, held, "reading what is here", progress)
     return plan_import(source, here, groups, replace=replace)
 
@@ -117,9 +118,9 @@ def import_offsets(
     return planned
 
 
-def verify_import(data_dir: Path, files: Files, planned: Sequence[PlannedGroup], progress: Progress) -> list[str]:
+def verify_import(data_dir: Path, planned: Sequence[PlannedGroup], progress: Progress) -> list[str]:
     """Reads the directory back; a line for each offset that is not as it was to be."""
-    with data_dir_at_rest(files, data_dir) as held:
+    with data_dir_to_read(data_dir) as (files, held):
         found = read_offsets(files, held, "verifying", progress)
     return [
         f"group {each.group} {difference}"

@@ -1,0 +1,247 @@
+"""Looking at a data directory that cannot be written to: a disk that has gone read-only, or somebody else's files."""
+
+from __future__ import annotations
+
+import errno
+import functools
+import os
+import random
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Protocol
+
+import pytest
+
+from shim.admin.at_rest.data_dir import data_dir_to_read
+from shim.admin.errors import BrokenOff
+from shim.admin.files_to_read import FilesToRead
+from shim.log import OffsetsLog, PartitionWrite
+from shim.log.data_dir import LOCK_NAME, segment_name
+from shim.log.files import Files
+from tests.admin.running import TIME_LIMIT_SECONDS, TIMESTAMP, Result, commit_record, log, served
+
+COMMITS = 5
+MOUNTED = 'mount --bind "$0" "$0" && mount -o remount,bind,ro "$0" && exec "$@"'
+
+
+class Looking(Protocol):
+    def __call__(self, data_dir: Path, *args: str | Path) -> Result:
+        """A `log` command that cannot write to ``data_dir``."""
+
+
+def opened(data_dir: Path) -> OffsetsLog:
+    offsets_log = OffsetsLog.open(data_dir, 1)
+    assert all(offsets_log.recover(0))
+    return offsets_log
+
+
+def commit(offsets_log: OffsetsLog, offset: int) -> None:
+    record = commit_record("g", f"topic-{offset}", 0, offset)
+    assert offsets_log.write([PartitionWrite(0, [[record]], TIMESTAMP)]) == {}
+
+
+def segment_of(data_dir: Path) -> Path:
+    return data_dir / "__consumer_offsets-0" / segment_name(0)
+
+
+def content_of(data_dir: Path) -> dict[Path, tuple[bytes, int]]:
+    return {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in data_dir.rglob("*") if path.is_file()}
+
+
+@pytest.fixture
+def closed(tmp_path: Path) -> Path:
+    """In good order, with ``COMMITS`` commits of group g, each to a topic of its own."""
+    offsets_log = opened(tmp_path / "closed")
+    for offset in range(COMMITS):
+        commit(offsets_log, offset)
+    offsets_log.close()
+    return tmp_path / "closed"
+
+
+@pytest.fixture
+def lost(tmp_path: Path) -> Path:
+    """The same, in the journal alone: what a crash of the machine leaves at worst."""
+    offsets_log = opened(tmp_path / "written")
+    for offset in range(COMMITS):
+        commit(offsets_log, offset)
+    shutil.copytree(tmp_path / "written", tmp_path / "lost")
+    offsets_log.close()
+    segment_of(tmp_path / "lost").write_bytes(b"")
+    return tmp_path / "lost"
+
+
+@functools.cache
+def cannot_mount() -> str:
+    """Why, or nothing."""
+    tried = subprocess.run(["unshare", "--mount", "true"], capture_output=True, text=True, check=False)
+    return tried.stderr
+
+
+def on_a_read_only_disk(data_dir: Path, *args: str | Path) -> Result:
+    return _ended(["unshare", "--mount", "sh", "-c", MOUNTED, str(data_dir), *_command(*args)])
+
+
+def without_the_right_to_write(data_dir: Path, *args: str | Path) -> Result:
+    """Root has it, whatever the mode says, by a capability."""
+    for path in (data_dir, *data_dir.rglob("*")):
+        path.chmod(0o555 if path.is_dir() else 0o444)
+    try:
+        return _ended([*(["setpriv", "--bounding-set=-all"] if os.geteuid() == 0 else []), *_command(*args)])
+    finally:
+        for path in (data_dir, *data_dir.rglob("*")):
+            path.chmod(0o755 if path.is_dir() else 0o644)
+
+
+def _command(*args: str | Path) -> list[str]:
+    return [sys.executable, "-m", "shim.main", "log", *map(str, args)]
+
+
+def _ended(command: Sequence[str]) -> Result:
+    done = subprocess.run(command, capture_output=True, text=True, timeout=TIME_LIMIT_SECONDS, check=False)
+    assert "Traceback" not in done.stderr, done.stderr
+    return Result(done.returncode, done.stdout, done.stderr)
+
+
+@pytest.fixture(params=[on_a_read_only_disk, without_the_right_to_write], ids=lambda each: each.__name__)
+def looking(request: pytest.FixtureRequest) -> Looking:
+    way: Looking = request.param
+    if way is on_a_read_only_disk and (why := cannot_mount()):
+        pytest.skip(f"no mount of one's own: {why}")
+    return way
+
+
+@pytest.mark.parametrize("left", ["lost", "closed"])
+def test_whoever_looks_needs_no_right_to_write(
+    request: pytest.FixtureRequest, tmp_path: Path, looking: Looking, left: str
+) -> None:
+    data_dir: Path = request.getfixturevalue(left)
+    if left == "closed":  # and copied without it, say
+        (data_dir / LOCK_NAME).unlink()
+    before = content_of(data_dir)
+    verified = looking(data_dir, "verify", "--data-dir", data_dir, "--json")
+    assert verified.status == 0, verified.stderr
+    assert [each["records"] for each in verified.json["partitions"]] == [COMMITS]
+    dumped = looking(data_dir, "dump", "--data-dir", data_dir, "--state")
+    assert dumped.status == 0, dumped.stderr
+    assert all(f"topic-{offset}" in dumped.stdout for offset in range(COMMITS))
+    exported = looking(data_dir, "export", "--data-dir", data_dir, "--to-folder", tmp_path / "to", "--partitions", "1")
+    assert exported.status == 0, exported.stderr
+    backed_up = looking(data_dir, "backup", "--data-dir", data_dir, tmp_path / "backup")
+    assert backed_up.status == 0, backed_up.stderr
+    for dry in ("repair", "compact"):
+        told = looking(data_dir, dry, "--data-dir", data_dir, "--dry-run")
+        assert told.status == 0, told.stderr
+    assert content_of(data_dir) == before
+    assert sorted(each.offset for each in served(tmp_path / "backup")["g"].values()) == list(range(COMMITS))
+    imported = log("import", "--data-dir", tmp_path / "new", "--from-folder", tmp_path / "to", "--partitions", "1")
+    assert imported.status == 0, imported.stderr
+    assert len(served(tmp_path / "new")["g"]) == COMMITS
+
+
+def test_a_damage_is_planned_for(closed: Path, looking: Looking) -> None:
+    (closed / "__consumer_offsets-0").rename(closed / "__consumer_offsets-1")
+    told = looking(closed, "repair", "--data-dir", closed, "--dry-run")
+    assert (told.status, "the partition's folder is missing" in told.stdout) == (0, True), told
+
+
+@pytest.mark.parametrize("command", ["repair", "compact", "import"])
+def test_what_would_change_something_says_why_it_does_not(
+    closed: Path, tmp_path: Path, looking: Looking, command: str
+) -> None:
+    source = tmp_path / "to"
+    assert log("export", "--data-dir", closed, "--to-folder", source, "--partitions", "1").status == 0
+    before = content_of(closed)
+    more = ("--from-folder", source, "--partitions", "1") if command == "import" else ()
+    told = looking(closed, command, "--data-dir", closed, *more)
+    assert (told.status, told.stdout) == (2, "")
+    line = told.stderr.splitlines()[-1]
+    assert line.startswith(f"Error: {closed}/")
+    assert line.endswith((": Read-only file system", ": Permission denied"))
+    assert content_of(closed) == before
+
+
+def test_one_that_is_in_use_is_left_alone(tmp_path: Path, looking: Looking) -> None:
+    """The lock is seen where it cannot be written."""
+    offsets_log = opened(tmp_path / "data")
+    commit(offsets_log, 0)
+    told = looking(tmp_path / "data", "verify", "--data-dir", tmp_path / "data")
+    offsets_log.close()
+    assert told.status == 2
+    assert told.stderr == (
+        f"Error: data directory {tmp_path / 'data'} is in use by another process (it holds {LOCK_NAME})\n"
+    )
+
+
+@pytest.fixture
+def no_lock_can_be_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_: Files, path: Path) -> int:
+        raise OSError(errno.EROFS, "Read-only file system", str(path))
+
+    monkeypatch.setattr(Files, "lock_shared", refuse)
+
+
+@pytest.mark.usefixtures("no_lock_can_be_made")
+def test_who_could_not_be_kept_away_is_told_of(closed: Path) -> None:
+    (closed / LOCK_NAME).unlink()
+    with data_dir_to_read(closed):
+        pass
+    with pytest.raises(BrokenOff, match="may be of different moments"), data_dir_to_read(closed):
+        opened(closed).close()
+
+
+@pytest.mark.usefixtures("no_lock_can_be_made")
+def test_a_lock_that_cannot_be_looked_at_may_be_held(closed: Path) -> None:
+    with pytest.raises(OSError, match="Read-only"), data_dir_to_read(closed):
+        pass
+
+
+def test_many_may_look_and_nobody_write_meanwhile(closed: Path) -> None:
+    with data_dir_to_read(closed):
+        assert log("verify", "--data-dir", closed).status == 0
+        for changing in ("repair", "compact"):
+            told = log(changing, "--data-dir", closed)
+            assert (told.status, "is in use by another process" in told.stderr) == (2, True)
+    assert log("compact", "--data-dir", closed).status == 0
+
+
+# --- files that are read alone ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_what_is_written_is_read_and_stays_in_memory(tmp_path: Path, seed: int) -> None:
+    rng = random.Random(seed)
+    path, files = tmp_path / "file", FilesToRead()
+    expected = bytearray(rng.randbytes(rng.randrange(200)))
+    path.write_bytes(expected)
+    stands = bytes(expected)
+    for _ in range(rng.randrange(12)):
+        at, data = rng.randrange(300), rng.randbytes(rng.randrange(1, 40))
+        expected.extend(bytes(max(0, at - len(expected))))
+        expected[at : at + len(data)] = data
+        fd = files.open(path)
+        files.write_at(fd, data, at)
+        files.fsync(fd)
+        files.close(fd)
+    fd = files.open(path)
+    assert files.size(fd) == files.size_of(path) == len(expected)
+    assert files.read_at(fd, 1000, 0) == files.read_file(path) == expected
+    for _ in range(20):
+        position, size = rng.randrange(400), rng.randrange(400)
+        assert files.read_at(fd, size, position) == expected[position : position + size]
+    files.close(fd)
+    assert path.read_bytes() == stands
+
+
+def test_what_was_written_is_of_the_file_and_not_of_its_name(tmp_path: Path) -> None:
+    """As where a running shim's compaction puts another one in its place."""
+    path, files = tmp_path / "segment", FilesToRead()
+    path.write_bytes(b"one")
+    fd = files.open(path)
+    files.write_at(fd, b"journal", 3)
+    files.close(fd)
+    (tmp_path / "compacted").write_bytes(b"another")
+    (tmp_path / "compacted").rename(path)
+    assert files.read_file(path) == b"another"
