@@ -10,11 +10,11 @@ from shim.groups.deleting import Deleting
 from shim.groups.history import History
 from shim.groups.looking import Looking
 from shim.groups.resetting import Resetting
-from shim.groups.words import Change, Deleted, Details, Moved, Plan, Refused, Scope, Target, Window
+from shim.groups.words import Change, Deleted, Details, GroupLag, Moved, Plan, Refused, Scope, Target, Window
 from shim.migration.hands.placements import Placements
 from shim.migration.stores import Stores
 from shim.offsets.cluster.groups import ClusterGroups
-from shim.runtime import Runtime
+from shim.runtime import Clock, Runtime
 from shim.runtime.history_log import HistoryLog
 from shim.upstream import ClusterTopics, UpstreamError
 from shim.upstream.log_ends import Asked
@@ -29,6 +29,7 @@ class Groups:
         self,
         runtime: Runtime,
         history_log: HistoryLog,
+        clock: Clock,
         placements: Placements,
         stores: Stores,
         cluster_groups: ClusterGroups,
@@ -38,15 +39,15 @@ class Groups:
         self._history = History(history_log)
         changing = Changing(runtime, placements, stores)
         self._looking = Looking(runtime, cluster_groups, brokers, self._history)
-        self._resetting = Resetting(changing, self._looking, self._history, cluster_groups, brokers, topics)
+        self._resetting = Resetting(changing, self._looking, self._history, cluster_groups, brokers, topics, clock)
         self._deleting = Deleting(changing, self._looking, cluster_groups)
 
     async def details(self, group: str, *, with_last_commit: bool = True) -> Details:
         """``with_last_commit``: that alone needs the history on the disk."""
         return await _refused(self._looking.details(group, with_last_commit=with_last_commit))
 
-    async def lags(self, groups: Sequence[str]) -> dict[str, int | None]:
-        """Of each group all partitions' together; None where not all of them can be told."""
+    async def lags(self, groups: Sequence[str]) -> dict[str, GroupLag]:
+        """Of each group all partitions' together."""
         return await _refused(self._looking.lags(groups))
 
     async def history(self, group: str, window: Window) -> list[Moved] | None:

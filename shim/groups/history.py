@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from typing import Final, NamedTuple
 
 from protocol.errors import DecodeError
@@ -25,12 +26,15 @@ _Told = Callable[[HistoryBatch, Record], Sequence[HistoryRecord]]
 class Then(NamedTuple):
     """``offsets``: by topic and partition, NO_OFFSET of what had been deleted. ``doubtful``: of these, what came next
     was adopted from the cluster, which may have had another one at that time. ``deleted``: what is known to have been
-    deleted after that time. ``moved``: what the last reset has set and is another offset by now, in words."""
+    deleted after that time. ``moved``: what the last reset has set and is another offset by now, in words. ``begins``:
+    the time of the first that the history has of the group, in milliseconds since the epoch; None where it has
+    nothing."""
 
     offsets: Mapping[Partition, int]
     doubtful: Set[Partition] = frozenset()
     deleted: Set[Partition] = frozenset()
     moved: Mapping[Partition, str] = {}
+    begins: int | None = None
 
 
 class LastReset(NamedTuple):
@@ -95,6 +99,11 @@ class History:
     def close(self) -> None:
         """What is being read is given up by whoever waits for it."""
         self._log.close()
+
+
+def utc(time_ms: int) -> str:
+    """Of milliseconds since the epoch, to the second."""
+    return f"{datetime.fromtimestamp(time_ms // 1000, UTC):%Y-%m-%dT%H:%M:%SZ}"
 
 
 @contextmanager
@@ -225,6 +234,7 @@ class _Moves:
 class _At:
     def __init__(self, time_ms: int) -> None:
         self._time_ms = time_ms
+        self._begins: int | None = None
         self._offsets: dict[Partition, int] = {}
         self._later: dict[Partition, str] = {}
         self._deleted: set[Partition] = set()
@@ -232,6 +242,8 @@ class _At:
     def add(self, records: Iterable[HistoryRecord]) -> None:
         for key, value in records:
             at = (key.topic, key.partition)
+            if self._begins is None:
+                self._begins = key.time
             if key.time <= self._time_ms:
                 self._offsets[at] = value.offset
             else:
@@ -242,7 +254,7 @@ class _At:
     @property
     def told(self) -> Then:
         doubtful = {at for at, cause in self._later.items() if cause == ADOPTED and at in self._offsets}
-        return Then(self._offsets, doubtful, self._deleted)
+        return Then(self._offsets, doubtful, self._deleted, begins=self._begins)
 
 
 class _LastReset:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final
 
 from protocol.consumer import decode_assignment
@@ -13,7 +13,7 @@ from protocol.own.state_log import Hands
 from shim.coordinator import GroupCoordinator
 from shim.groups.history import History
 from shim.groups.last_commits import LastCommits
-from shim.groups.words import NO_OFFSET, Details, Member, Moved, NotKnown, OffsetAt, Partition, Refused
+from shim.groups.words import NO_OFFSET, Details, GroupLag, Member, Moved, NotKnown, OffsetAt, Partition, Refused
 from shim.migration.own_offsets import NotReadable, own_offsets
 from shim.offsets.cluster.groups import ClusterGroups, Committed
 from shim.runtime import Runtime
@@ -24,6 +24,9 @@ from shim.upstream.log_ends import Partition as LogOf
 log = logging.getLogger(__name__)
 
 _CONSUMER_PROTOCOL: Final = "consumer"
+
+_WITHIN_SECONDS: Final = 3.0
+"""Whoever looks waits so long for a broker; what else is known is told then."""
 
 
 class Looking:
@@ -69,23 +72,38 @@ class Looking:
                 theirs.append(group)
         if theirs:
             found |= await self._cluster_groups.offsets_of(theirs, stable=False)
+        return {group: _offsets(found[group]) for group in groups}
+
+    async def lags(self, groups: Sequence[str]) -> dict[str, GroupLag]:
+        """Of each group; where the cluster cannot be asked, or does not answer soon, why."""
+        found: dict[str, Committed | UpstreamError] = {}
+        theirs = []
+        for group in groups:
+            if self._is_served(group):
+                found[group] = self._own(group)
+            else:
+                theirs.append(group)
+        if theirs:
+            found |= await self._cluster_groups.at_once(theirs, self._committed_there, _WITHIN_SECONDS)
+        offsets = {group: _offsets(its) for group, its in found.items() if not isinstance(its, UpstreamError)}
+        ends = await self._ends({at for its in offsets.values() for at in its})
         return {
-            group: {(at.topic, at.partition): each.offset for at, each in found[group].items() if each.offset >= 0}
-            for group in groups
+            group: GroupLag(None, str(its)) if isinstance(its, UpstreamError) else _total(offsets[group], ends)
+            for group, its in found.items()
         }
 
-    async def lags(self, groups: Sequence[str]) -> dict[str, int | None]:
-        """Of each group that of all committed partitions together; None where not all of them can be told, and where
-        nothing is committed."""
-        offsets = await self.offsets(groups)
-        ends = await log_ends(self._brokers, {at for its in offsets.values() for at in its})
-        return {group: _total(its, ends) for group, its in offsets.items()}
+    async def _committed_there(self, _: int, groups: Sequence[str]) -> Mapping[str, Committed]:
+        return await self._cluster_groups.offsets_of(groups, stable=False)
+
+    async def _ends(self, partitions: Collection[Partition]) -> Mapping[LogOf, int | UpstreamError]:
+        """Where it cannot be told, why."""
+        try:
+            return await log_ends(self._brokers, partitions, within_seconds=_WITHIN_SECONDS) if partitions else {}
+        except UpstreamError as error:
+            return dict.fromkeys(partitions, error)
 
     async def _behind(self, offsets: Mapping[Partition, int], times: Mapping[Partition, int]) -> list[OffsetAt]:
-        try:
-            ends = await log_ends(self._brokers, offsets.keys()) if offsets else {}
-        except UpstreamError as error:  # what else is known is told
-            ends = dict.fromkeys(offsets, error)
+        ends = await self._ends(offsets.keys())
         return [
             OffsetAt(*at, offset, None, times.get(at), str(end))
             if isinstance(end := ends[at], UpstreamError)
@@ -120,17 +138,23 @@ class Looking:
         return coordinator
 
 
-def _total(offsets: Mapping[Partition, int], ends: Mapping[LogOf, int | UpstreamError]) -> int | None:
+def _offsets(committed: Committed) -> dict[Partition, int]:
+    return {(at.topic, at.partition): each.offset for at, each in committed.items() if each.offset >= 0}
+
+
+def _total(offsets: Mapping[Partition, int], ends: Mapping[LogOf, int | UpstreamError]) -> GroupLag:
     if not offsets:
-        return None
+        return GroupLag(None)
     total = 0
     for at, offset in offsets.items():
         end = ends[at]
-        lag = lag_of(offset, None if isinstance(end, UpstreamError) else end)
+        if isinstance(end, UpstreamError):
+            return GroupLag(None, str(end))
+        lag = lag_of(offset, end)
         if lag is None:
-            return None
+            return GroupLag(None, f"{at[0]}-{at[1]}: its leader tells of no log end")
         total += lag
-    return total
+    return GroupLag(total)
 
 
 def _member(member: DescribedGroupMember, group: DescribedGroup) -> Member:

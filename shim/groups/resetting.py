@@ -12,7 +12,7 @@ from shim.coordinator import Caller, OffsetReset, OffsetsReset
 from shim.coordinator.state.offset_table import CommittedOffset
 from shim.counted import counted
 from shim.groups.changing import Changing, refusal
-from shim.groups.history import History, Then
+from shim.groups.history import History, Then, utc
 from shim.groups.looking import Looking
 from shim.groups.planning import Known, planned
 from shim.groups.words import (
@@ -30,6 +30,7 @@ from shim.groups.words import (
 )
 from shim.log.checkpoint import TopicPartition
 from shim.offsets.cluster.groups import DEAD, NOBODY, ClusterGroups, RefusedPartition
+from shim.runtime import Clock
 from shim.upstream import ClusterTopics, UpstreamError
 from shim.upstream.log_ends import EARLIEST, LATEST, NO_RECORD, Asked, log_ends
 
@@ -40,11 +41,12 @@ _TOLD_AT_MOST: Final = 5
 
 
 class _Group(NamedTuple):
-    """What is there before a reset. ``state``: Dead where there is none."""
+    """What is there before a reset. ``state``: Dead where there is none, be it deleted or never ``heard_of``."""
 
     state: str
     served: bool
     offsets: Mapping[Partition, int]
+    heard_of: bool = True
 
 
 class Resetting:
@@ -58,6 +60,7 @@ class Resetting:
         cluster_groups: ClusterGroups,
         brokers: Asked,
         topics: ClusterTopics,
+        clock: Clock,
     ) -> None:
         self._changing = changing
         self._looking = looking
@@ -65,6 +68,7 @@ class Resetting:
         self._cluster_groups = cluster_groups
         self._brokers = brokers
         self._topics = topics
+        self._clock = clock
 
     async def plan(self, group: str, target: Target, scope: Scope) -> Plan:
         """What a reset would do now; changes nothing."""
@@ -74,7 +78,7 @@ class Resetting:
         if target.kind is Kind.UPSTREAM and not found.served:
             raise Refused(f"group {group} is not served by the shim: what the cluster has is what it goes on from")
         then = await self._then(group, target, found)
-        partitions = await self._partitions(group, target, scope, found, then.offsets)
+        partitions = await self._partitions(group, target, scope, found, then)
         known = await self._known(target, partitions, found, then)
         hindrance = "" if found.state in NOBODY else f"it has members (it is {found.state}); stop them first"
         return Plan(group, found.state, planned(target, partitions, known), hindrance)
@@ -103,7 +107,7 @@ class Resetting:
         try:
             served = await self._changing.is_served(group, opening=False)
         except NotKnown:
-            return _Group(DEAD, True, {})
+            return _Group(DEAD, True, {}, heard_of=False)
         if served:
             await self._changing.ready_to_look(group)
         described = await self._looking.described(group)
@@ -115,6 +119,8 @@ class Resetting:
             there = (await self._cluster_groups.offsets_of([group]))[group]
             return Then({(at.topic, at.partition): each.offset for at, each in there.items()})
         if target.kind is Kind.HISTORY:
+            if target.number > (now := self._clock.surely_not_before()):
+                raise Refused(f"group {group}: that time is still to come, by the shim's clock it is {utc(now)}")
             return await self._history.at(group, target.number)
         if target.kind is not Kind.UNDO:
             return Then({})
@@ -130,9 +136,10 @@ class Resetting:
     # -- which partitions
 
     async def _partitions(
-        self, group: str, target: Target, scope: Scope, found: _Group, before: Mapping[Partition, int]
+        self, group: str, target: Target, scope: Scope, found: _Group, then: Then
     ) -> Collection[Partition]:
         meant: set[Partition] = set()
+        before = then.offsets
         if scope.all_topics:
             # Of a group that was deleted, those that it had then.
             meant = set(found.offsets) or {at for at, offset in before.items() if offset != NO_OFFSET}
@@ -142,8 +149,7 @@ class Resetting:
         if target.kind in by_itself:
             meant = by_itself[target.kind] & meant if meant else by_itself[target.kind]
         if not meant:
-            of_it = "" if found.offsets or found.state != DEAD else ", and this shim has not heard of such a group yet"
-            raise Refused(f"group {group}: there is no offset that this could be about{of_it}")
+            raise Refused(f"group {group}: {_why_none(target, found, then)}")
         await self._refuse_missing(meant)
         return meant
 
@@ -234,6 +240,16 @@ class Resetting:
         except UpstreamError as error:
             self._cluster_groups.forget(group)
             raise NotCertain(f"group {group}: which offsets the cluster has set is not known: {error}") from error
+
+
+def _why_none(target: Target, found: _Group, then: Then) -> str:
+    """Why there is no offset to be reset."""
+    if target.kind is Kind.HISTORY and then.begins is not None:
+        if then.offsets:
+            return "all offsets that the history has of it had been deleted, or had expired, by that time"
+        return f"the history has nothing of it at that time, or before: it begins at {utc(then.begins)}"
+    of_it = "" if found.heard_of else ", and this shim has not heard of such a group yet"
+    return f"there is no offset that this could be about{of_it}"
 
 
 def _replaced(before: int | None) -> int:

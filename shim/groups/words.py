@@ -98,6 +98,14 @@ class OffsetAt(NamedTuple):
         return lag_of(self.offset, self.log_end_offset)
 
 
+class GroupLag(NamedTuple):
+    """Of a group, in records, of all partitions with a committed offset together. ``lag`` is None where there is none,
+    and where not all of them can be told: then ``why`` says why not."""
+
+    lag: int | None
+    why: str = ""
+
+
 class Moved(NamedTuple):
     """That an offset was committed, or ``deleted``: then ``offset`` is :data:`NO_OFFSET`. ``before``: the one before
     it; None where nobody knows, :data:`NO_OFFSET` where there was none. ``cause``: "" of what clients commit."""

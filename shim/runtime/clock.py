@@ -26,3 +26,7 @@ class Clock:
     def surely_past(self) -> int:
         """A time that has come by the wall clock, too, which may have been wrong at the start, or be wrong now."""
         return min(self.now(), time.time_ns() // 1_000_000)
+
+    def surely_not_before(self) -> int:
+        """What is later has come by neither of the two clocks."""
+        return max(self.now(), time.time_ns() // 1_000_000)

@@ -131,7 +131,9 @@ class Parts:
         self.migration = Migration(
             runtime, cluster_groups, placements, stores, self.lookup, self.guard, settings, passed_by
         )
-        self.groups = Groups(*(runtime, logs.history, placements, stores, cluster_groups, asked, self._cluster_topics))
+        self.groups = Groups(
+            runtime, logs.history, clock, placements, stores, cluster_groups, asked, self._cluster_topics
+        )
         self.registrar = self._registrar(given) if given.registrar else None
 
         # Other shims, or workers of this one.

@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Mapping
+from collections.abc import AsyncIterator, Collection, Mapping
+from contextlib import asynccontextmanager
 from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 from protocol.api import Api
@@ -72,13 +73,19 @@ def lag_of(committed: int, end: int | None) -> int | None:
 
 
 async def log_ends(
-    cluster: Asked, partitions: Collection[Partition], timestamp: int = LATEST
+    cluster: Asked,
+    partitions: Collection[Partition],
+    timestamp: int = LATEST,
+    *,
+    within_seconds: float | None = None,
 ) -> dict[Partition, int | UpstreamError]:
     """The offset of each partition: at :data:`LATEST`, :data:`EARLIEST`, or the first at or after a time (ms since the
     epoch; :data:`NO_RECORD` where there is none). Where a partition does not exist, or cannot be asked for, why.
+    ``within_seconds``: for how long each answer of a broker is waited for, where that is less than a request may take.
 
     Raises UpstreamError where no broker says who leads them.
     """
+    cluster = cluster if within_seconds is None else _Impatient(cluster, within_seconds)
     leaders = await _leaders(cluster, {topic for topic, _ in partitions})
     found: dict[Partition, int | UpstreamError] = {}
     by_node: dict[int, list[Partition]] = {}
@@ -92,6 +99,38 @@ async def log_ends(
     for answer in await asyncio.gather(*asked):
         found.update(answer)
     return found
+
+
+class _Impatient:
+    """See :class:`Asked`. Raises UpstreamError, too, of a broker that has not answered in that time."""
+
+    def __init__(self, cluster: Asked, within_seconds: float) -> None:
+        self._cluster = cluster
+        self._within_seconds = within_seconds
+
+    @property
+    def addresses(self) -> Mapping[int, HostPort]:
+        return self._cluster.addresses
+
+    async def ask(
+        self, node_id: int, api: Api[Request, Response], request: Request, *, version: int | None = None
+    ) -> Response:
+        async with self._answering(node_id):
+            return await self._cluster.ask(node_id, api, request, version=version)
+
+    async def newest(self, node_id: int, api: Api[Any, Any], *, at_least: int, at_most: int) -> int:
+        async with self._answering(node_id):
+            return await self._cluster.newest(node_id, api, at_least=at_least, at_most=at_most)
+
+    @asynccontextmanager
+    async def _answering(self, node_id: int) -> AsyncIterator[None]:
+        try:
+            async with asyncio.timeout(self._within_seconds):
+                yield
+        except TimeoutError:
+            address = self.addresses.get(node_id)
+            named = f"broker {node_id}" if address is None else f"broker {node_id} at {address}"
+            raise UpstreamError(f"{named} has not answered in {self._within_seconds:g} s") from None
 
 
 class _Leaders(NamedTuple):

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from protocol.partition import partition_for
-from shim.admin.live.asked.groups import Change, Deleted, Details, Moved, Plan, Scope, Target, Window
+from shim.admin.live.asked.groups import Change, Deleted, Details, GroupLag, Moved, Plan, Scope, Target, Window
 from shim.admin.live.asked.migration import Candidates, GroupStatus, Looked, Planned, Source, Verified
 from shim.admin.live.asked.overview import ClientsOf, Overview
 from shim.admin.live.asked.shim import NotReady, Shim
@@ -135,9 +135,9 @@ class AllGroups:
         """See :class:`shim.admin.live.asked.groups.Groups`."""
         return Details(*await self._all.about(group, "details", group, with_last_commit=with_last_commit))
 
-    async def lags(self, groups: Sequence[str]) -> Mapping[str, int | None]:
+    async def lags(self, groups: Sequence[str]) -> Mapping[str, GroupLag]:
         """See :class:`shim.admin.live.asked.groups.Groups`."""
-        found: dict[str, int | None] = {}
+        found: dict[str, GroupLag] = {}
         for each in await self._all.divided("lags", groups):
             found |= each
         return found

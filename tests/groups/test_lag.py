@@ -53,7 +53,7 @@ async def test_metrics_and_commands_say_the_same(monkeypatch: pytest.MonkeyPatch
     async def kept(wanted: Collection[Partition]) -> Mapping[Partition, int]:
         return {at: ENDS[at] for at in wanted if at in ENDS}
 
-    async def asked(_: Any, wanted: Collection[Partition]) -> Mapping[Partition, int | UpstreamError]:
+    async def asked(_: Any, wanted: Collection[Partition], **__: Any) -> Mapping[Partition, int | UpstreamError]:
         return {at: ENDS.get(at, UpstreamError("nobody leads it")) for at in wanted}
 
     monkeypatch.setattr(looking, "log_ends", asked)
@@ -64,7 +64,7 @@ async def test_metrics_and_commands_say_the_same(monkeypatch: pytest.MonkeyPatch
         (each.topic, each.partition): each.lag for each in (await look.details("g", with_last_commit=False)).offsets
     }
     assert by_metrics == by_describe == LAGS
-    assert await look.lags(["g"]) == {"g": None}
+    assert await look.lags(["g"]) == {"g": (None, "nobody leads it")}
 
 
 @pytest.mark.parametrize("hands", Hands)

@@ -116,9 +116,13 @@ async def test_what_was_last_committed_by_then(group: Group) -> None:
     for offset, partition in ((7, 0), (8, 1), (9, 0)):
         await group.commit(offset, partition=partition)
     await group.set_for(ADOPTED, NOT_TOLD, 20, 1)
-    assert await group.history.at(GROUP, NOW) == Then({}, set(), set())
-    assert await group.history.at(GROUP, NOW + 2) == Then({("orders", 0): 7, ("orders", 1): 8}, {("orders", 1)}, set())
-    assert await group.history.at(GROUP, NOW + 4) == Then({("orders", 0): 9, ("orders", 1): 20}, set(), set())
+    assert await group.history.at(GROUP, NOW) == Then({}, set(), set(), begins=NOW + 1)
+    assert await group.history.at(GROUP, NOW + 2) == Then(
+        {("orders", 0): 7, ("orders", 1): 8}, {("orders", 1)}, set(), begins=NOW + 1
+    )
+    assert await group.history.at(GROUP, NOW + 4) == Then(
+        {("orders", 0): 9, ("orders", 1): 20}, set(), set(), begins=NOW + 1
+    )
 
 
 async def test_what_had_been_deleted_by_then_and_what_was_deleted_since(group: Group) -> None:
@@ -128,9 +132,11 @@ async def test_what_had_been_deleted_by_then_and_what_was_deleted_since(group: G
     await group.delete(7)
     await group.commit(9)
     await group.delete(8, partition=1)
-    assert await group.history.at(GROUP, NOW + 2) == Then({first: 7, second: 8}, set(), {first, second})
-    assert await group.history.at(GROUP, NOW + 3) == Then({first: NO_OFFSET, second: 8}, set(), {second})
-    assert await group.history.at(GROUP, NOW + 5) == Then({first: 9, second: NO_OFFSET}, set(), set())
+    assert await group.history.at(GROUP, NOW + 2) == Then({first: 7, second: 8}, set(), {first, second}, begins=NOW + 1)
+    assert await group.history.at(GROUP, NOW + 3) == Then(
+        {first: NO_OFFSET, second: 8}, set(), {second}, begins=NOW + 1
+    )
+    assert await group.history.at(GROUP, NOW + 5) == Then({first: 9, second: NO_OFFSET}, set(), set(), begins=NOW + 1)
     moves = await group.history.moves(GROUP, Window(partitions={first}))
     assert moves is not None
     assert [(each.before, each.offset, each.deleted) for each in moves] == [

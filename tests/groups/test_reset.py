@@ -81,11 +81,37 @@ def test_a_group_that_was_deleted_is_brought_back(place: Place, hours: Hours, fr
     then = max(row["time_ms"] for row in place.done("history", group)["moves"])
     place.done("delete", group, "--yes")
     refused = place.refused("reset", group, "--to-earliest", "--all-topics")
-    assert "no offset that this could be about, and this shim has not heard of such a group yet" in refused
+    assert refused == f"Error: group {group}: there is no offset that this could be about\n"
     planned = place.done("reset", group, "--from-history", str(then), "--all-topics", "--dry-run")["offsets"]
     assert [(each["new_offset"], each["note"]) for each in planned] == [(3, ""), (4, "")]
     place.done("reset", group, "--from-history", str(then), "--all-topics", "--yes")
     assert place.committed(group, topic) == [3, 4]
+
+
+def test_why_there_is_nothing_to_go_back_to(place: Place, hours: Hours, fresh_name: Callable[[], str]) -> None:
+    """Of a group that was deleted, of one that nobody has heard of, and at a time that is still to come."""
+    topic, group, unknown = hours.topic, fresh_name(), fresh_name()
+    place.commit(group, topic, 3, 4)
+    began = min(row["time_ms"] for row in place.done("history", group)["moves"])
+    wait_for_another_millisecond(began)
+    place.done("delete", group, "--yes")
+    gone = max(row["time_ms"] for row in place.done("history", group)["moves"])
+
+    def refused(name: str, time_ms: int, *scope: str) -> str:
+        return place.refused("reset", name, "--from-history", str(time_ms), *(scope or ("--all-topics",)))
+
+    assert refused(group, gone) == (
+        f"Error: group {group}: all offsets that the history has of it had been deleted, or had expired, by that time\n"
+    )
+    assert f"group {group}: the history has nothing of it at that time, or before: it begins at 20" in refused(
+        group, began - 1
+    )
+    assert "there is no offset that this could be about, and this shim has not heard of such a group yet" in refused(
+        unknown, gone
+    )
+    tomorrow = gone + 86_400_000
+    for scope in ((), ("--topic", topic)):
+        assert "that time is still to come, by the shim's clock it is 20" in refused(group, tomorrow, *scope)
 
 
 def test_who_deleted_is_told(place: Place, hours: Hours, fresh_name: Callable[[], str]) -> None:
@@ -272,9 +298,11 @@ def test_the_topic_is_deleted(
     place.commit(group, topic, 0)
     admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
     admin.delete_topics([topic])[topic].result(30)
-    for at in place.done("describe", group)["offsets"]:
+    described = place.groups("describe", group, "--json")
+    for at in described.json["offsets"]:
         assert (at["lag"], at["log_end_offset"]) == (None, None)
         assert "UNKNOWN_TOPIC_OR_PARTITION" in at["why"]
+    assert described.status == bool(described.json["offsets"]), "the shim may have noticed"
 
 
 def test_what_was_reset_outlives_the_shim(

@@ -15,6 +15,7 @@ from shim.groups.words import NO_OFFSET, Change, NotCertain, Refused
 from shim.log.checkpoint import TopicPartition
 from shim.migration.hands.placements import Whose
 from shim.offsets.cluster.brokers import BrokerRefused
+from shim.runtime import Clock
 from shim.upstream import UpstreamError
 
 
@@ -98,6 +99,6 @@ async def test_no_offset_is_no_offset_to_commit() -> None:
     cluster: Any = SimpleNamespace(state_of=state_of, offsets_of=found, try_commit=try_commit)
     there: Any = SimpleNamespace()
     topics: Any = SimpleNamespace(one=one)
-    resetting = Resetting(changing(whose=Whose.PASSED_THROUGH), there, there, cluster, there, topics)
+    resetting = Resetting(changing(whose=Whose.PASSED_THROUGH), there, there, cluster, there, topics, Clock())
     with pytest.raises(Refused, match="no offset can be taken away there"):
         await resetting.reset("g", [Change("orders", 0, 3, NO_OFFSET)], "why", "127.0.0.1")

@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from confluent_kafka.admin import AdminClient
 
 from protocol.messages import find_coordinator
 from shim.demo.parts import Broker, Cluster
@@ -86,6 +87,41 @@ def test_the_groups_of_one_that_hangs_are_unknown_and_no_others(
         assert status.status == 1
         told = [line for line in listed.stderr.splitlines() if line.partition(":")[0] in (*there, *elsewhere)]
         assert sorted(told) == sorted(f"{group}: {why}" for group in there)
+
+
+def led_by(cluster: Cluster, make_topic: TopicFactory, *, hanging: bool) -> str:
+    """A topic with one partition, which the broker leads that is going to hang, or another one."""
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
+    while True:
+        topic = make_topic()
+        if (admin.list_topics(topic).topics[topic].partitions[0].leader == HANGS) is hanging:
+            return topic
+
+
+def test_the_lag_that_can_be_told_is_told(
+    cluster: Cluster, coordinators: None, tmp_path: Path, make_topic: TopicFactory, fresh_name: Callable[[], str]
+) -> None:
+    lost, led = (led_by(cluster, make_topic, hanging=hanging) for hanging in (True, False))
+    there, elsewhere = by_hanging(cluster, fresh_name, 1)
+    committed_past(cluster, [*there, *elsewhere], led)
+    behind_it, behind_others = fresh_name(), fresh_name()
+    broker = hanging(cluster)
+    why = f"broker {HANGS} at {broker.host}:{broker.port} has not answered in 3 s"
+    with administered(cluster, tmp_path / "data") as at:
+        commit(at.shim.bootstrap, behind_it, lost, 0)
+        commit(at.shim.bootstrap, behind_others, led, 0)
+        for group in (*there, *elsewhere):
+            commit(at.shim.bootstrap, group, led, 0)
+        with hung(broker.pid):
+            listed = offset_shim("groups", "list", "--lag", "--json", "--admin", at.address)
+            described = offset_shim("groups", "describe", behind_it, "--json", "--admin", at.address)
+        lags = {each["group"]: each["lag"] for each in listed.json["groups"]}
+        known = {behind_it: None, behind_others: 0, there[0]: None, elsewhere[0]: 0}
+        assert {group: lags[group] for group in known} == known
+        assert listed.status == described.status == 1
+        assert f"no lag of 2 groups: {why}\n" in listed.stderr
+        assert [(each["offset"], each["why"]) for each in described.json["offsets"]] == [(0, why)]
+        assert f"no log end: {why}\n" in described.stderr
 
 
 def planned(at: Administered, *names: str) -> tuple[list[dict[str, str]], list[str]]:

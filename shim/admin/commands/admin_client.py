@@ -5,8 +5,8 @@ from __future__ import annotations
 import http.client
 import json
 import ssl
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import Any, Final, NamedTuple
 from urllib.parse import urlencode
 
@@ -45,9 +45,17 @@ class Answers(NamedTuple):
 class RunningShim:
     """At its admin port. Methods raise NotDone, with a line, where there is none, or it does not do what is asked."""
 
-    def __init__(self, address: HostPort, token: str = "", tls: ssl.SSLContext | None = None) -> None:
-        """``token``: the one of its admin.token.file; "" where none is at hand. ``tls``: None where it speaks none."""
+    def __init__(
+        self,
+        address: HostPort,
+        token: str = "",
+        tls: ssl.SSLContext | None = None,
+        waiting: Callable[[str], AbstractContextManager[object]] = nullcontext,
+    ) -> None:
+        """``token``: the one of its admin.token.file; "" where none is at hand. ``tls``: None where it speaks none.
+        ``waiting``: entered, with what is waited for, until its answer begins."""
         self._address = address
+        self._waiting = waiting
         self._tls = tls
         self._authorization = {"Authorization": f"Bearer {token}"} if token else {}
 
@@ -72,6 +80,8 @@ class RunningShim:
             if error.status in _NOT_CERTAIN:
                 raise BrokenOff(str(error)) from error
             raise
+        except KeyboardInterrupt:
+            raise self._is_not_known("stopped", look) from None
         with response:
             try:
                 return json.loads(response.read())
@@ -123,17 +133,19 @@ class RunningShim:
         connection = self._connection()
         connected = False
         try:
-            connection.connect()
-            connection.sock.settimeout(_SILENT_SECONDS)
-            # An address, as a name need not be one that the shim knows for its own.
-            host, port = connection.sock.getpeername()[:2]
-            headers = {"Host": str(HostPort(host, port)), "Content-Type": JSON, "Connection": "close"}
-            headers |= self._authorization
-            connected = True
-            # Where it closes meanwhile, what it has sent says why: in TLS 1.3 that it wants a certificate, or another.
-            with suppress(ssl.SSLEOFError, ConnectionError):  # the latter as of Python 3.12.3
-                connection.request(method, path, body, headers)
-            response = connection.getresponse()
+            with self._waiting(f"the shim at {self._address}, which may be waiting for brokers"):
+                connection.connect()
+                connection.sock.settimeout(_SILENT_SECONDS)
+                # An address, as a name need not be one that the shim knows for its own.
+                host, port = connection.sock.getpeername()[:2]
+                headers = {"Host": str(HostPort(host, port)), "Content-Type": JSON, "Connection": "close"}
+                headers |= self._authorization
+                connected = True
+                # Where it closes meanwhile, what it has sent says why: in TLS 1.3 that it wants a certificate, or
+                # another.
+                with suppress(ssl.SSLEOFError, ConnectionError):  # the latter as of Python 3.12.3
+                    connection.request(method, path, body, headers)
+                response = connection.getresponse()
         except OSError as error:
             connection.close()
             if isinstance(error, ssl.SSLError) and (not connected or refuses_certificate(error)):

@@ -11,6 +11,7 @@ import errno
 import functools
 import json
 import sys
+import threading
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -29,11 +30,13 @@ from shim.upstream.errors import UpstreamError
 
 if TYPE_CHECKING:
     from rich.progress import Progress
+    from rich.status import Status
 
 SOMETHING_WRONG: Final = 1
 """Exit status of a command that did what it was asked, and found something wrong."""
 
 _LINE_EVERY_S: Final = 5.0
+_WAITING_AFTER_S: Final = 3.0
 _UNWRITTEN: Final = "what this command has to say cannot be written to standard output"
 
 Asked = ParamSpec("Asked")
@@ -79,12 +82,18 @@ def in_one_line(command: Callable[Asked, Given]) -> Callable[Asked, Given]:
 
 
 def agree(question: str, names: Sequence[str] = (), *, yes: bool) -> None:
-    """Asks on a terminal, with what it is about a line each, and nowhere else. Raises Refused for a no."""
+    """Asks on a terminal, with what it is about a line each, and nowhere else. Raises Refused for a no, and for
+    Ctrl-C."""
     if yes or not sys.stdin.isatty():
         return
     for name in names:
         click.echo(f"  {shown(name)}", err=True)
-    if not click.confirm(question, err=True):
+    try:
+        agreed = click.confirm(question, err=True)
+    except click.Abort:  # or the end of what is typed
+        click.echo(err=True)  # behind the question
+        agreed = False
+    if not agreed:
         raise Refused("nothing was done")
 
 
@@ -184,6 +193,41 @@ class Ongoing:
     ) -> None:
         if self._bar is not None:
             self._bar.stop()
+
+
+class Waiting:
+    """Says on standard error what is waited for, once that takes some seconds: on a terminal for as long as it lasts,
+    else in a line."""
+
+    def __init__(self, what: str) -> None:
+        """``what``: behind `waiting for`."""
+        self._line = f"waiting for {what}"
+        self._status: Status | None = None
+        self._timer = threading.Timer(_WAITING_AFTER_S, self._tell)
+        self._timer.daemon = True
+
+    def __enter__(self) -> None:
+        self._timer.start()
+
+    def _tell(self) -> None:
+        if sys.stderr.isatty():
+            # Only now: whoever is answered soon does without.
+            from rich.console import Console
+            from rich.status import Status
+            from rich.text import Text
+
+            self._status = Status(Text(self._line), console=Console(stderr=True))
+            self._status.start()
+        else:
+            click.echo(self._line, err=True)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._timer.cancel()
+        self._timer.join()  # it may be about to tell
+        if self._status is not None:
+            self._status.stop()
 
 
 def _started_bar(what: str, total: int, stream: TextIO) -> Progress:

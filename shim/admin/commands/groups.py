@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from typing import Final
 
@@ -9,6 +10,7 @@ import click
 
 from shim.admin.commands.admin_client import RunningShim
 from shim.admin.commands.console import (
+    SOMETHING_WRONG,
     in_one_line,
     json_option,
     print_json,
@@ -28,6 +30,7 @@ from shim.admin.commands.running_shim import (
     NONE_HEARD_OF,
     admin_option,
     group_argument,
+    name_shown,
     of_one_group,
     pattern_option,
     shim_at,
@@ -46,8 +49,8 @@ _NAMED: Final = 10
 def groups_commands() -> None:
     """Look at the groups of a running shim, reset their offsets, delete them.
 
-    The shim has to run with --admin. Exit status: 0 done, or shown; 1 a group is not there or was refused, or it is
-    not certain what was done; 2 nothing was done: bad usage, or no shim there.
+    The shim has to run with --admin. Exit status: 0 done, or shown; 1 a group is not there or was refused, a lag that
+    was asked for cannot be told, or it is not certain what was done; 2 nothing was done: bad usage, or no shim there.
 
     \b
     offset-shim groups list --lag                            # all, with how far they are behind
@@ -71,9 +74,9 @@ def list_command(pattern: str | None, lag_wanted: bool, admin: HostPort, json_wa
 
     OFFSETS.STORAGE is where a group's offsets are, with +dual where another place has them, too: its step, of which
     `offset-shim migrate --help` says more. LAG is of all partitions with a committed offset together; `-` where there
-    is none, or where not all log ends can be told. One that is consumed and not committed yet has no lag: `groups
-    describe` shows it as `-`, as kafka-consumer-groups does. What is amiss with a group, its alarm, stands on standard
-    error.
+    is none, or where not all log ends can be told: standard error says why not, and the exit status is 1. One that is
+    consumed and not committed yet has no lag: `groups describe` shows it as `-`, as kafka-consumer-groups does. What is
+    amiss with a group, its alarm, stands on standard error.
 
     \b
     offset-shim groups list
@@ -81,35 +84,57 @@ def list_command(pattern: str | None, lag_wanted: bool, admin: HostPort, json_wa
     """
     shim, query = shim_at(admin), () if pattern is None else [("pattern", pattern)]
     document = shim.get("/v1/groups", query)
+    untold: Sequence[str] = ()
     if lag_wanted:
-        lags = _lags(shim, query)
+        lags, untold = _lags(shim, query)
         document["groups"] = [{**row, "lag": lags.get(row["group"])} for row in document["groups"]]
     tell_of_others(shim)
     if json_wanted:
         print_json(document)
-        return
+    else:
+        _show_groups(document["groups"], lag_wanted=lag_wanted)
+    _end_where_untold(untold)
+
+
+def _show_groups(groups: Sequence[Row], *, lag_wanted: bool) -> None:
     rows = [
         (
             *(row["group"], step_shown(row), row["state"], row["type"], row["members"]),
             *((_or_dash(row["lag"]),) if lag_wanted else ()),
         )
-        for row in document["groups"]
+        for row in groups
     ]
     if rows:
         headings = ("GROUP", "OFFSETS.STORAGE", "STATE", "TYPE", "MEMBERS", *(("LAG",) if lag_wanted else ()))
         print_table(headings, rows)
-        tell_alarms(document["groups"])
+        tell_alarms(groups)
     else:
         tell_beside(NONE_HEARD_OF)
 
 
-def _lags(shim: RunningShim, query: Sequence[tuple[str, str]]) -> dict[str, int | None]:
-    """By group; none where the shim cannot tell them now, as standard error says then."""
+def _lags(shim: RunningShim, query: Sequence[tuple[str, str]]) -> tuple[dict[str, int | None], list[str]]:
+    """By group, and lines about those that cannot be told now."""
     try:
-        return {row["group"]: row["lag"] for row in shim.get("/v1/groups/lag", query)["groups"]}
+        rows = shim.get("/v1/groups/lag", query)["groups"]
     except NotDone as error:  # what else is known is told
-        click.echo(f"no lag: {shown(str(error))}", err=True)
-        return {}
+        return {}, [f"no lag: {shown(str(error))}"]
+    by_reason: dict[str, list[Row]] = {}
+    for row in rows:
+        if why := row.get("why"):  # which an older shim does not say
+            by_reason.setdefault(why, []).append(row)
+    untold = [
+        f"no lag of {name_shown(its[0]) if len(its) == 1 else counted(len(its), 'group')}: {shown(why)}"
+        for why, its in by_reason.items()
+    ]
+    return {row["group"]: row["lag"] for row in rows}, untold
+
+
+def _end_where_untold(lines: Sequence[str]) -> None:
+    """Says on standard error what could not be told of what was asked for, and exits with 1 where there is any."""
+    for line in lines:
+        tell_beside(line)
+    if lines:
+        sys.exit(SOMETHING_WRONG)
 
 
 @groups_commands.command("describe", short_help="One group: step, members, offsets and lag.")
@@ -122,6 +147,7 @@ def describe_command(group: str, admin: HostPort, json_wanted: bool) -> None:
     """One group: its step, its members and what each has, its committed offsets and how far they are behind.
 
     LAG is how many records are behind the offset: the log's end, as the partition's leader tells it, less the offset.
+    Where that cannot be told, both are `-`, standard error says why, and the exit status is 1.
     What is assigned to a member and not committed yet has `-`. The line `copies behind` says for how long a change
     waits that ZooKeeper or the cluster is yet to have: the BEHIND of `migrate status`. The line `last commit` is from
     the shim's history; of a group that is passed through it is not known here, as others commit at the cluster. Nor is
@@ -139,7 +165,13 @@ def describe_command(group: str, admin: HostPort, json_wanted: bool) -> None:
     row = shim_at(admin).get("/v1/groups/describe", [("group", group)])
     if json_wanted:
         print_json(row)
-        return
+    else:
+        _describe(row)
+    reasons = dict.fromkeys(at["why"] for at in row["offsets"] if at["why"])
+    _end_where_untold([f"no log end: {shown(why)}" for why in reasons])
+
+
+def _describe(row: Row) -> None:
     click.echo(f"group: {shown(row['group'])}")
     click.echo(f"offsets.storage: {row['offsets_storage']}")
     click.echo(f"dual.commit.enabled: {'true' if row['dual_commit_enabled'] else 'false'}")
@@ -235,8 +267,6 @@ def _show_offsets(offsets: list[Row]) -> None:
             for at in offsets
         ],
     )
-    for why in dict.fromkeys(at["why"] for at in offsets if at["why"]):
-        click.echo(f"no log end: {shown(why)}", err=True)
 
 
 def _or_dash(number: int | None) -> int | str:

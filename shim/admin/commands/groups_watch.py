@@ -6,7 +6,7 @@ import json
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from datetime import UTC, datetime
 from typing import Final
 
@@ -49,7 +49,7 @@ def watch_command(groups: tuple[str, ...], interval: float, admin: HostPort, jso
     offset-shim groups watch billing invoices --interval 0.5
     offset-shim groups watch --json | jq -c 'select(.lag > 1000)'
     """
-    shim = shim_at(admin)
+    shim = shim_at(admin, nullcontext)  # it looks again and again, and a table is there meanwhile
     names = tuple(dict.fromkeys(groups))
     if names:
         with of_one_group():

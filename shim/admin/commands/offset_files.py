@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from shim.admin.commands.console import Refused, shown
 from shim.admin.live.shown.documents import Row
@@ -19,31 +19,44 @@ def offsets_in(path: Path, group: str) -> list[Row]:
     """``{"topic", "partition", "offset"}`` of each partition of the group. Raises Refused, and OSError."""
     with path.open("rb") as file:
         is_parquet = file.read(len(_PARQUET_MAGIC)) == _PARQUET_MAGIC
-    found = _of_parquet(path, group) if is_parquet else _of_csv(path, group)
-    rows = {(row["topic"], row["partition"]): row for row in found}
-    if not rows:
+    found: dict[tuple[str, int], _Placed] = {}
+    for each in _of_parquet(path, group) if is_parquet else _of_csv(path, group):
+        at = (each.row["topic"], each.row["partition"])
+        if (before := found.setdefault(at, each)) is not each:
+            raise Refused(f"{path}: {shown(at[0])}-{at[1]} is there twice, in {before.place} and in {each.place}")
+    if not found:
         raise Refused(f"{path} has no offset of group {shown(group)}")
-    return list(rows.values())
+    return [each.row for each in found.values()]
 
 
-def _of_csv(path: Path, group: str) -> list[Row]:
+class _Placed(NamedTuple):
+    """``place``: where in the file, in words."""
+
+    row: Row
+    place: str
+
+
+def _of_csv(path: Path, group: str) -> list[_Placed]:
     """Lines of topic, partition and offset, or with the group in front; without a heading."""
     try:
-        with path.open(encoding="utf-8", newline="") as file:
-            lines = [line for line in csv.reader(file) if line]
+        with path.open(encoding="utf-8-sig", newline="") as file:  # Excel begins a file with a byte order mark
+            reader = csv.reader(file)
+            lines = [(f"line {reader.line_num}", line) for line in reader if line]
     except UnicodeDecodeError:
         raise Refused(f"{path} is not UTF-8: neither Kafka's CSV nor Parquet") from None
+    except csv.Error as error:
+        raise Refused(f"{path} is neither Kafka's CSV nor Parquet: {error}") from None
     found = []
-    for number, line in enumerate(lines, 1):
+    for place, line in lines:
         if len(line) not in (3, 4):
-            raise Refused(f"{path}, line {number}: topic,partition,offset, or group,topic,partition,offset")
+            raise Refused(f"{path}, {place}: topic,partition,offset, or group,topic,partition,offset")
         if len(line) == 4 and line[0] != group:
             continue
-        found.append(_row(line[-3:], f"{path}, line {number}"))
+        found.append(_Placed(_row(line[-3:], f"{path}, {place}"), place))
     return found
 
 
-def _of_parquet(path: Path, group: str) -> list[Row]:
+def _of_parquet(path: Path, group: str) -> list[_Placed]:
     try:
         from pyarrow import ArrowException, parquet  # an extra: `pip install '.[pipeline]'` brings it
     except ImportError:
@@ -56,7 +69,7 @@ def _of_parquet(path: Path, group: str) -> list[Row]:
     if missing:
         raise Refused(f"{path} has no column {min(missing)}: {', '.join(_COLUMNS)} are needed")
     columns: Iterable[Sequence[Any]] = zip(*(table[name].to_pylist() for name in _COLUMNS[1:]), strict=True)
-    return [_row(each, str(path)) for each in columns]
+    return [_Placed(_row(each, str(path)), f"row {number} of the group") for number, each in enumerate(columns, 1)]
 
 
 def _row(values: Sequence[Any], where: str) -> Row:

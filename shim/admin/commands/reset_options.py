@@ -62,8 +62,8 @@ _TARGETS: Final[Mapping[str, _Option]] = {
         {
             "type": _FILE,
             "metavar": "FILE",
-            "help": "To those in a CSV (topic,partition,offset; a group may stand before), or in the Parquet of "
-            "`offset-pipeline history state`.",
+            "help": "To those in a CSV (topic,partition,offset; a group may stand before; no heading), or in the "
+            "Parquet of `offset-pipeline history state`.",
         },
         offsets_in,
     ),

@@ -6,7 +6,7 @@ import itertools
 import ssl
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar
@@ -16,7 +16,16 @@ from click.core import ParameterSource
 from click.shell_completion import CompletionItem
 
 from shim.admin.commands.admin_client import RunningShim, in_parts
-from shim.admin.commands.console import SOMETHING_WRONG, Failed, Ongoing, Refused, print_json, shown, tell_beside
+from shim.admin.commands.console import (
+    SOMETHING_WRONG,
+    Failed,
+    Ongoing,
+    Refused,
+    Waiting,
+    print_json,
+    shown,
+    tell_beside,
+)
 from shim.admin.commands.hints import found_at
 from shim.admin.errors import BrokenOff, Declined, NotDone, NotOffered
 from shim.admin.live.guard.token_file import CannotUse, token_in
@@ -83,13 +92,12 @@ def _keep_file(context: click.Context, parameter: click.Parameter, file: Path | 
         found_at(context, option, file)
 
 
-def shim_at(address: HostPort) -> RunningShim:
-    """The one there, asked with the token and the certificates that the command was given. Raises click.UsageError
-    for files that are no certificates."""
+def shim_at(address: HostPort, waiting: Callable[[str], AbstractContextManager[object]] = Waiting) -> RunningShim:
+    """The one there, asked with the token and the certificates that the command was given. ``waiting``: see
+    :class:`RunningShim`. Raises click.UsageError for files that are no certificates."""
     context = click.get_current_context(silent=True)
-    if context is None:
-        return RunningShim(address)
-    return RunningShim(address, context.meta.get(_TOKEN, ""), _tls(context.meta.get(_TLS, {})))
+    meta = {} if context is None else context.meta
+    return RunningShim(address, meta.get(_TOKEN, ""), _tls(meta.get(_TLS, {})), waiting)
 
 
 def _tls(files: Mapping[str, Path]) -> ssl.SSLContext | None:
@@ -171,7 +179,8 @@ def _known_groups(context: click.Context, _: click.Parameter, begun: str) -> lis
     """For the shell's completion: names of groups of the running shim."""
     address = context.params.get("admin", DEFAULT_ADMIN)
     try:
-        known = shim_at(parse_host_port(address) if isinstance(address, str) else address).get("/v1/groups")
+        at = parse_host_port(address) if isinstance(address, str) else address
+        known = shim_at(at, nullcontext).get("/v1/groups")
     except (BrokenOff, NotDone, SettingError):  # whoever presses tab is in the middle of a line: none are known
         return []
     return [CompletionItem(row["group"]) for row in known["groups"] if row["group"].startswith(begun)]

@@ -10,6 +10,7 @@ from shim.admin.live.asked.groups import (
     Change,
     Deleted,
     Details,
+    GroupLag,
     Member,
     Moved,
     NotCertain,
@@ -22,6 +23,7 @@ from shim.admin.live.asked.groups import (
 from shim.admin.live.asked.migration import Refused
 from tests.admin.live.moved import Moved as MovedGroups
 
+NO_BROKERS = "10.0.0.4:9092: Connection refused"
 MOVED = Moved(1_700_000_000_000, "orders", 2, None, 7, "etl", "/10.0.0.4", "User:a", "m", 3, "")
 
 
@@ -54,13 +56,14 @@ class Grouped:
 
     async def details(self, group: str, *, with_last_commit: bool = True) -> Details:
         offsets = await self.moved.offsets(group)
-        ends = [OffsetAt(*at, offset, None, None) for at, offset in sorted(offsets.items())]
+        why = NO_BROKERS if self.without_brokers else ""
+        ends = [OffsetAt(*at, offset, None, None, why) for at, offset in sorted(offsets.items())]
         return Details("consumer", self.members, ends, self.last_commit, None)
 
-    async def lags(self, groups: Sequence[str]) -> Mapping[str, int | None]:
+    async def lags(self, groups: Sequence[str]) -> Mapping[str, GroupLag]:
         if self.without_brokers:
-            raise Refused("10.0.0.4:9092: Connection refused")
-        return {group: None if group in self.uncertain else 12 for group in groups}
+            return dict.fromkeys(groups, GroupLag(None, NO_BROKERS))
+        return {group: GroupLag(None if group in self.uncertain else 12) for group in groups}
 
     async def history(self, group: str, window: Window) -> Sequence[Moved] | None:
         self.windows.append(window)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import os
+import signal
 import subprocess
 import sys
+import termios
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
@@ -98,6 +101,41 @@ def _at_a_terminal(command: Sequence[str], answers: str) -> Result:
     finally:
         os.close(ours)
     return Result(child.returncode, stdout, b"".join(told).decode())
+
+
+@contextmanager
+def at_a_terminal_of_its_own(*args: str) -> Iterator[tuple[subprocess.Popen[str], int]]:
+    """The command, at a terminal that is its standard input and error, and where Ctrl-C reaches it; and the other end
+    of that, to type at and to read from."""
+    ours, theirs = os.openpty()
+
+    def take_it() -> None:
+        fcntl.ioctl(theirs, termios.TIOCSCTTY, 0)
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # where tests run in the background of a shell, it is ignored
+
+    with subprocess.Popen(
+        [sys.executable, "-m", "shim.main", *args],
+        stdin=theirs,
+        stdout=subprocess.PIPE,
+        stderr=theirs,
+        text=True,
+        start_new_session=True,
+        preexec_fn=take_it,
+    ) as command:
+        os.close(theirs)
+        try:
+            yield command, ours
+        finally:
+            command.kill()
+            os.close(ours)
+
+
+def read_until(terminal: int, text: str) -> str:
+    """All that it says up to there. Raises OSError where it ends before."""
+    told = b""
+    while text.encode() not in told:
+        told += os.read(terminal, 65_536)
+    return told.decode()
 
 
 def _read_all(terminal: int, told: list[bytes]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -20,10 +21,18 @@ from shim.admin.commands.times import parse_duration
 from shim.admin.live.asked.groups import Change, Kind, Member
 from shim.admin.live.asked.migration import Refused as MoveRefused
 from shim.main import cli
-from tests.admin.live.grouped import MOVED, Grouped
+from tests.admin.live.grouped import MOVED, NO_BROKERS, Grouped
 from tests.admin.live.moved import Moved
-from tests.admin.live.running import TIME_LIMIT_SECONDS, admin_of, in_a_process, offset_shim
+from tests.admin.live.running import (
+    TIME_LIMIT_SECONDS,
+    admin_of,
+    at_a_terminal_of_its_own,
+    in_a_process,
+    offset_shim,
+    read_until,
+)
 from tests.admin.live.watching import OVERVIEW
+from tests.waiting import wait_until
 
 OF_ALL = ("--to-earliest", "--all-topics")
 
@@ -184,6 +193,30 @@ def test_it_asks_on_a_terminal_alone(grouped: Grouped, admin: str) -> None:
     assert len(grouped.resets) == 2
 
 
+@pytest.mark.parametrize("command", [("reset", "g", *OF_ALL), ("delete", "g")])
+@pytest.mark.parametrize("typed", [b"\x03", b"\x04"], ids=["Ctrl-C", "the end of the input"])
+def test_who_does_not_answer_has_begun_nothing(
+    grouped: Grouped, admin: str, command: tuple[str, ...], typed: bytes
+) -> None:
+    with at_a_terminal_of_its_own("groups", *command, "--admin", admin) as (asking, terminal):
+        read_until(terminal, "[y/N]: ")
+        os.write(terminal, typed)
+        assert read_until(terminal, "nothing was done").splitlines()[-1] == "Error: nothing was done"
+        assert asking.wait(TIME_LIMIT_SECONDS) == 2
+    assert (grouped.resets, grouped.deleted) == ([], [])
+
+
+def test_a_reset_that_is_stopped_while_it_is_done(grouped: Grouped, admin: str) -> None:
+    grouped.hangs = True
+    reset = ("groups", "reset", "g", *OF_ALL, "--yes", "--admin", admin)
+    with at_a_terminal_of_its_own(*reset) as (resetting, terminal):
+        wait_until(lambda: grouped.resets)
+        os.write(terminal, b"\x03")
+        told = read_until(terminal, "before you do it again")
+        assert "did not say what became of it: stopped. Look with `offset-shim groups describe g" in told
+        assert resetting.wait(TIME_LIMIT_SECONDS) == 1
+
+
 def test_a_reset_of_which_nobody_knows_what_became(grouped: Grouped, admin: str) -> None:
     grouped.uncertain.add("g")
     told = offset_shim("groups", "reset", "g", *OF_ALL, "--admin", admin)
@@ -239,6 +272,31 @@ def test_a_file_with_groups(grouped: Grouped, admin: str, tmp_path: Path) -> Non
     offset_shim("groups", "reset", "g", "--from-file", str(tmp_path / "plan.csv"), "--admin", admin)
     ((_, target, _),) = grouped.planned
     assert target.offsets == {("orders", 0): 5, ("bills", 2): 7}
+
+
+def test_a_file_as_a_spreadsheet_writes_it(grouped: Grouped, admin: str, tmp_path: Path) -> None:
+    (tmp_path / "plan.csv").write_bytes(b"\xef\xbb\xbforders,0,5\r\nbills,2,7\r\n")
+    offset_shim("groups", "reset", "g", "--from-file", str(tmp_path / "plan.csv"), "--admin", admin)
+    ((_, target, _),) = grouped.planned
+    assert target.offsets == {("orders", 0): 5, ("bills", 2): 7}
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("orders,0,5\n\nbills,0,1\norders,0,6\n", "orders-0 is there twice, in line 1 and in line 4"),
+        ("orders,0,5\ng, orders,00,5\n", "orders-0 is there twice, in line 1 and in line 2"),
+        ("orders,0,5\n\norders,1\n", "line 3: topic,partition,offset, or group,topic,partition,offset"),
+        ("topic,partition,offset\n", "line 1: partition and offset are not numbers"),
+        ("other,orders,0,5\n", "has no offset of group g"),
+        (f"{'x' * 200_000},0,5\n", "neither Kafka's CSV nor Parquet"),
+    ],
+)
+def test_what_is_no_file_of_offsets(grouped: Grouped, admin: str, tmp_path: Path, content: str, said: str) -> None:
+    (tmp_path / "plan.csv").write_text(content)
+    told = offset_shim("groups", "reset", "g", "--from-file", str(tmp_path / "plan.csv"), "--admin", admin)
+    assert (told.status, said in told.stderr, told.stderr.count("\n")) == (2, True, 1), told.stderr
+    assert grouped.planned == []
 
 
 @pytest.mark.parametrize(
@@ -467,16 +525,26 @@ def test_lag_of_all(moved: Moved, grouped: Grouped, admin: str) -> None:
     ]
 
 
-def test_a_list_has_no_lag_while_the_brokers_are_away(grouped: Grouped, admin: str) -> None:
+def test_what_is_known_is_shown_while_the_brokers_are_away(moved: Moved, grouped: Grouped, admin: str) -> None:
+    """And that it is not all that was asked for."""
     grouped.without_brokers = True
     listed = offset_shim("groups", "list", "--lag", "--admin", admin)
     assert listed == (
-        0,
+        1,
         "GROUP  OFFSETS.STORAGE  STATE   TYPE     MEMBERS  LAG\ng      kafka            Stable  Classic        2  -\n",
-        "no lag: 10.0.0.4:9092: Connection refused\n",
+        f"no lag of g: {NO_BROKERS}\n",
     )
-    (row,) = offset_shim("groups", "list", "--lag", "--json", "--admin", admin).json["groups"]
-    assert (row["group"], row["lag"]) == ("g", None)
+    as_json = offset_shim("groups", "list", "--lag", "--json", "--admin", admin)
+    (row,) = as_json.json["groups"]
+    assert (row["group"], row["lag"], as_json.status, as_json.stderr) == ("g", None, 1, listed.stderr)
+    described = offset_shim("groups", "describe", "g", "--admin", admin)
+    assert (described.status, described.stderr) == (1, f"no log end: {NO_BROKERS}\n")
+    assert described.stdout.splitlines()[-1].split() == ["orders", "10", "7", "-", "-", "-"]
+    assert offset_shim("groups", "describe", "g", "--json", "--admin", admin).status == 1
+    moved.add("h", storage="kafka")
+    listed = offset_shim("groups", "list", "--lag", "--admin", admin)
+    assert (listed.status, listed.stderr) == (1, f"no lag of 2 groups: {NO_BROKERS}\n")
+    assert offset_shim("groups", "list", "--admin", admin).status == 0, "it was not asked for"
 
 
 def test_watching_tells_what_changes_until_it_is_interrupted(moved: Moved, admin: str) -> None:

@@ -11,16 +11,27 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import Final
 
 import pytest
+from click.testing import CliRunner
 
-from shim.admin.commands import admin_client
+from shim.admin.commands import admin_client, console
+from shim.admin.live.asked.groups import Plan, Scope, Target
 from shim.admin.live.asked.migration import GroupStatus, Source
 from shim.demo.parts import free_port
+from shim.main import cli
 from shim.relocation.words import LogPlaces
+from tests.admin.live.grouped import Grouped
 from tests.admin.live.moved import Moved
-from tests.admin.live.running import TIME_LIMIT_SECONDS, admin_of, offset_shim
+from tests.admin.live.running import (
+    TIME_LIMIT_SECONDS,
+    admin_of,
+    at_a_terminal_of_its_own,
+    offset_shim,
+    read_until,
+)
 from tests.admin.live.watching import OVERVIEW, Relocated
 
 _WRONG_PORT: Final = (
@@ -50,6 +61,63 @@ def test_bad_usage(args: list[str], told: str) -> None:
     result = offset_shim(*args)
     assert (result.status, result.stdout) == (2, "")
     assert told in result.stderr
+
+
+@dataclass
+class Slow(Grouped):
+    """Answers nothing that is asked about offsets before it is let."""
+
+    let: threading.Event = field(default_factory=threading.Event)
+
+    async def plan_reset(self, group: str, target: Target, scope: Scope) -> Plan:
+        await asyncio.to_thread(self.let.wait, TIME_LIMIT_SECONDS)
+        return await super().plan_reset(group, target, scope)
+
+
+_DRY_RUN: Final = ("groups", "reset", "g", "--to-earliest", "--all-topics", "--dry-run")
+
+
+@pytest.fixture
+def slow(moved: Moved) -> Iterator[Slow]:
+    slow = Slow(moved)
+    yield slow
+    slow.let.set()
+
+
+def test_whoever_waits_for_long_is_told_what_for(moved: Moved, slow: Slow) -> None:
+    with admin_of(moved, slow) as admin:
+        command = [sys.executable, "-m", "shim.main", *_DRY_RUN, "--admin", admin]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as asking:
+            assert asking.stderr is not None
+            line = asking.stderr.readline()
+            slow.let.set()
+            stdout, errors = asking.communicate(timeout=TIME_LIMIT_SECONDS)
+    assert line == f"waiting for the shim at {admin}, which may be waiting for brokers\n"
+    assert (asking.returncode, errors, stdout.startswith("TOPIC ")) == (0, "", True)
+
+
+def test_at_a_terminal_it_is_said_for_as_long_as_it_lasts(moved: Moved, slow: Slow) -> None:
+    with admin_of(moved, slow) as admin, at_a_terminal_of_its_own(*_DRY_RUN, "--admin", admin) as (asking, terminal):
+        read_until(terminal, "which may be waiting for brokers")
+        slow.let.set()
+        read_until(terminal, "\x1b[2K")  # the line is taken away
+        stdout, _ = asking.communicate(timeout=TIME_LIMIT_SECONDS)
+    assert (asking.returncode, stdout.startswith("TOPIC ")) == (0, True)
+
+
+def test_whoever_is_answered_soon_is_told_nothing(moved: Moved, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor whoever presses a key for a group's name, in the middle of a line."""
+    told: list[object] = []
+    monkeypatch.setattr(console.Waiting, "_tell", told.append)
+    with admin_of(moved) as admin:
+        assert offset_shim("groups", "list", "--admin", admin).status == 0
+        assert told == []
+        monkeypatch.setattr(console, "_WAITING_AFTER_S", 0.0)
+        monkeypatch.setenv("_OFFSET_SHIM_COMPLETE", "bash_complete")
+        monkeypatch.setenv("COMP_WORDS", f"offset-shim groups describe --admin {admin} ")
+        monkeypatch.setenv("COMP_CWORD", "5")
+        CliRunner().invoke(cli, prog_name="offset-shim")
+    assert told == []
 
 
 def test_what_the_shim_does_not_take(admin: str) -> None:

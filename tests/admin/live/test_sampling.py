@@ -10,6 +10,7 @@ from typing import Any, Final
 import aiohttp
 import pytest
 
+from shim.admin.live.asked.groups import GroupLag
 from shim.admin.live.asked.migration import NotKnown, Refused
 from shim.admin.live.port.serving import serve_admin
 from shim.admin.live.sampled.lag_series import MOST_SAMPLES, MOST_SERIES, LagSeries
@@ -73,7 +74,7 @@ class Lagging(Grouped):
     broken: set[str] = field(default_factory=set)
     again: asyncio.Event = field(default_factory=asyncio.Event)
 
-    async def lags(self, groups: Sequence[str]) -> Mapping[str, int | None]:
+    async def lags(self, groups: Sequence[str]) -> Mapping[str, GroupLag]:
         self.asked.append(groups)
         self.again.set()
         if self.broken & set(groups):

@@ -12,6 +12,7 @@ from shim.groups.words import (
     Deleted,
     Details,
     Generation,
+    GroupLag,
     Kind,
     Member,
     Moved,
@@ -32,8 +33,8 @@ class Groups(Protocol):
     async def details(self, group: str, *, with_last_commit: bool = True) -> Details:
         """``with_last_commit``: that alone needs the history on the disk."""
 
-    async def lags(self, groups: Sequence[str]) -> Mapping[str, int | None]:
-        """Of each group, in records, all partitions' together; None where not all of them can be told."""
+    async def lags(self, groups: Sequence[str]) -> Mapping[str, GroupLag]:
+        """Of each group, in records, all partitions' together."""
 
     async def history(self, group: str, window: Window) -> Sequence[Moved] | None:
         """The oldest first; None where there is none of the group, whatever the window, be there such a group or
@@ -60,6 +61,7 @@ __all__ = [
     "Deleted",
     "Details",
     "Generation",
+    "GroupLag",
     "Groups",
     "Kind",
     "Member",

@@ -59,7 +59,7 @@ class GroupPaths:
         async with asyncio.timeout(ANSWER_SECONDS):
             names = [each.group for each in await self._statuses(choice)]
             lags = await self._groups.lags(names)
-        rows: list[Row] = [{"group": name, "lag": lags[name]} for name in names]
+        rows: list[Row] = [{"group": name, **lags[name]._asdict()} for name in names]
         return await send_all(request, JSON, list_in_pieces({}, "groups", rows))
 
     async def history(self, request: web.Request) -> web.StreamResponse:

@@ -119,7 +119,7 @@ class Sampler:
     async def _lags_of(self, names: Sequence[str]) -> Mapping[str, int | None]:
         try:
             async with asyncio.timeout(_CHUNK_SECONDS):
-                return await self._shim.groups.lags(names)
+                return {name: each.lag for name, each in (await self._shim.groups.lags(names)).items()}
         except (Refused, NotKnown, TimeoutError) as error:
             if len(names) == 1 or isinstance(error, TimeoutError):
                 return dict.fromkeys(names)
