@@ -25,7 +25,8 @@ def cli() -> None:
     """A Kafka-protocol-compatible offset shim: groups and offsets served in front of a Kafka cluster.
 
     `serve` is the shim. `groups` and `migrate` talk to one that runs with --admin; `log` works on a data directory that
-    none uses. `COMMAND --help` says more of each, with examples; --json gives any table as JSON.
+    none uses (`log backup` also on one in use). `COMMAND --help` says more of each, with examples; --json gives any
+    table as JSON.
 
     \b
     offset-shim serve --bootstrap-servers kafka:9092 --listen 127.0.0.1:19092 --data-dir DIR --admin 127.0.0.1:9644

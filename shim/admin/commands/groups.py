@@ -147,7 +147,7 @@ def describe_command(group: str, admin: HostPort, json_wanted: bool) -> None:
     """One group: its step, its members and what each has, its committed offsets and how far they are behind.
 
     LAG is how many records are behind the offset: the log's end, as the partition's leader tells it, less the offset.
-    Where that cannot be told, both are `-`, standard error says why, and the exit status is 1.
+    Where that cannot be told, LAG and LOG-END-OFFSET are `-`, standard error says why, and the exit status is 1.
     What is assigned to a member and not committed yet has `-`. The line `copies behind` says for how long a change
     waits that ZooKeeper or the cluster is yet to have: the BEHIND of `migrate status`. The line `last commit` is from
     the shim's history; of a group that is passed through it is not known here, as others commit at the cluster. Nor is

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import click
 
@@ -30,7 +31,7 @@ from shim.counted import counted
 
 
 @click.command("delete", short_help="Delete groups with all their offsets.")
-@groups_argument
+@partial(groups_argument, metavar="G...")
 @dry_run_option
 @cause_option("`groups history`, of groups that the shim serves, and the shim's log")
 @yes_option

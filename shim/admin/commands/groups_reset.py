@@ -62,6 +62,9 @@ def reset_command(
     the log's range becomes its start or its end, with a note. Unlike there, IT IS DONE without --execute: --dry-run
     only shows it. On a terminal it is shown and asked for before, unless --yes is given.
 
+    Which offsets has to be said, by --topic or --all-topics; --from-file, --from-upstream and --undo say so themselves.
+    TIME is in ISO 8601, in UTC where it names no zone, or in milliseconds since 1970.
+
     All offsets are set, or none, and each only if it is still what was shown. A group that is not there is made, as by
     Kafka's tool; a line on standard error says so, and in JSON `new_group`. Who did it is in the group's history:
     `groups history`. --undo puts back what the last reset has changed, once more what the undo has set; a reset by

@@ -31,13 +31,22 @@ from shim.log.transactions import transaction_of
 
 @click.command("dump", short_help="Show the records of a data directory at rest.")
 @data_dir_option
-@click.option("--partition", "partitions", type=int, multiple=True, help="Only this one; may be given many times.")
-@click.option("--group", "groups", multiple=True, help="Only records of this group; may be given many times.")
-@click.option("--topic", show_default=OFFSETS_TOPIC, help=f"The log to read: that, {HISTORY_TOPIC}, or {STATE_TOPIC}.")
+@click.option(
+    "--partition", "partitions", type=int, multiple=True, metavar="N", help="Only this one; may be given many times."
+)
+@click.option(
+    "--group", "groups", multiple=True, metavar="G", help="Only records of this group; may be given many times."
+)
+@click.option(
+    "--topic",
+    metavar="T",
+    show_default=OFFSETS_TOPIC,
+    help=f"The log to read: {OFFSETS_TOPIC}, {HISTORY_TOPIC} or {STATE_TOPIC}.",
+)
 @time_option("--from", "from_ms", text="Only what is not older than that.")
 @time_option("--to", "to_ms", text="Only what is not newer than that.")
 @click.option("--state", is_flag=True, help="Only the newest value of each key, and no tombstones: what is in force.")
-@time_option("--at", "at_ms", text="Of the history, the last commit of each offset up to that time.")
+@time_option("--at", "at_ms", text="Of a --group, the last commit of each offset up to that time, by the history.")
 @json_option
 @in_one_line
 def dump_command(

@@ -56,7 +56,7 @@ KEPT, NOW = "kept", "now"
 @data_dir_option
 @click.option("--to-folder", "folder", type=_FOLDER, metavar="DIR", help="Where to write the partitions' folders.")
 @click.option("--to-bootstrap", "bootstrap", metavar="H:P[,H:P]", help="Brokers of a live cluster.")
-@click.option("--group", "groups", multiple=True, help="Only this group; may be given many times.")
+@click.option("--group", "groups", multiple=True, metavar="G", help="Only this group; may be given many times.")
 @click.option(
     "--partitions", type=click.IntRange(1, 100_000), default=50, show_default=True,
     help="offsets.topic.num.partitions of the brokers that the folders are for.",

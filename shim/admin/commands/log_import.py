@@ -57,7 +57,7 @@ class Source(NamedTuple):
     help="A stopped broker's log directory; may be given many times.",
 )  # fmt: skip
 @click.option("--from-bootstrap", "bootstrap", metavar="H:P[,H:P]", help="Brokers of a live cluster.")
-@click.option("--group", "groups", multiple=True, help="Only this group; may be given many times.")
+@click.option("--group", "groups", multiple=True, metavar="G", help="Only this group; may be given many times.")
 @click.option("--replace", is_flag=True, help="Put the new offsets of a group in the place of those that are here.")
 @click.option(
     "--partitions", type=click.IntRange(1, 100_000), default=50, show_default=True,

@@ -52,13 +52,18 @@ def repair_command(data_dir: Path, skip: bool, yes: bool, dry_run: bool, json_wa
     Bytes between sound batches of which no offset is missing are only taken out, with and without --skip.
 
     A copy of everything that is taken away stays in the partition's folder (*.cut-*). Listed are the keys that may be
-    older than what was acknowledged: their consumers would read again what they have read. Have a backup first.
+    older than what was acknowledged: their consumers would read again what they have read.
+
+    Copy the whole directory first, with `cp -a` or the like: `log backup` takes none that is damaged. A backup from
+    before may be the better way: all groups go back to that time.
 
     Asks on a terminal before it changes anything, unless --yes is given; elsewhere nothing is asked. Exit status
     1 when the directory is not sound afterwards.
 
     \b
-    offset-shim log repair --data-dir /var/lib/offset-shim --dry-run
+    offset-shim log repair --data-dir /var/lib/offset-shim --dry-run        # what it would cost
+    offset-shim log repair --data-dir /var/lib/offset-shim --skip --dry-run
+    offset-shim log repair --data-dir /var/lib/offset-shim --skip
     """
     copies: list[Path] = []
     after: Examination | None = None

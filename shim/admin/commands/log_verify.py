@@ -33,7 +33,7 @@ def verify_command(data_dir: Path, json_wanted: bool) -> None:
     Checked are the length and CRC of every batch, that offsets follow on each other, that keys and values decode, the
     checkpoints and the index files. A line for each partition that is not empty, and one for each damage, with file and
     byte position.
-    Exit status 1 when anything is damaged; `log repair` says what can be done then.
+    Exit status 1 when anything is damaged, or is another partition's; `log repair` says what can be done about damage.
 
     A torn write at the end of a partition is no damage: a crash leaves it, and the next start cuts it off.
 

@@ -44,7 +44,7 @@ _TARGETS: Final[Mapping[str, _Option]] = {
     ),
     "to-datetime": _Option(
         "to_time_ms",
-        {"type": parse_time, "metavar": "TIME", "help": "To the first record at that time, or after it (ISO 8601)."},
+        {"type": parse_time, "metavar": "TIME", "help": "To the first record at that time, or after it."},
         lambda given, _: given,
     ),
     "by-duration": _Option(

@@ -186,10 +186,8 @@ def _known_groups(context: click.Context, _: click.Parameter, begun: str) -> lis
     return [CompletionItem(row["group"]) for row in known["groups"] if row["group"].startswith(begun)]
 
 
-def groups_argument(command: Command) -> Command:
-    return click.argument("groups", nargs=-1, callback=_in_json, metavar="[G]...", shell_complete=_known_groups)(
-        command
-    )
+def groups_argument(command: Command, metavar: str = "[G]...") -> Command:
+    return click.argument("groups", nargs=-1, callback=_in_json, metavar=metavar, shell_complete=_known_groups)(command)
 
 
 def group_argument(command: Command) -> Command:

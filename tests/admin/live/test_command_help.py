@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
+import shlex
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -12,22 +15,32 @@ from shim.main import cli
 from tests.admin.live.running import offset_shim
 
 
-@pytest.mark.parametrize(
-    "command",
-    [["groups"], ["groups", "list"], ["groups", "describe"]]
-    + [["migrate", *rest] for rest in ([], ["plan"], ["status"], ["start"], ["advance"], ["verify"], ["rollback"])],
-    ids=" ".join,
-)
-def test_every_help_has_an_example_that_is_understood(command: list[str]) -> None:
-    text = offset_shim(*command, "--help").stdout
-    examples = [line.partition("#")[0].strip() for line in text.splitlines() if line.strip().startswith("offset-shim")]
+def _paths(command: click.Command, *path: str) -> Iterator[tuple[str, ...]]:
+    yield path
+    for name, each in command.commands.items() if isinstance(command, click.Group) else ():
+        yield from _paths(each, *path, name)
+
+
+def _examples(*path: str) -> Iterator[list[str]]:
+    """Those in its help, without the program's name."""
+    text = offset_shim(*path, "--help").stdout.partition("Options:")[0].replace("\\\n", " ")
+    for line in text.splitlines():
+        words = shlex.split(line, comments=True) if "offset-shim " in line.partition("`")[0] else []
+        while "offset-shim" in words:
+            words = words[words.index("offset-shim") + 1 :]
+            yield list(itertools.takewhile(lambda word: word not in ("&&", "|"), words))
+
+
+@pytest.mark.parametrize("path", list(_paths(cli)), ids=" ".join)
+def test_every_help_has_an_example_that_is_understood(path: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(click.Path, "convert", lambda _, value, *__: Path(value))  # be the file there or not
+    examples = list(_examples(*path))
     assert examples
     for example in examples:
-        for one in example.split(" && "):
-            _, group, name, *args = one.split()
-            found = cli.commands[group]
-            assert isinstance(found, click.Group)
-            found.commands[name].make_context(name, args)
+        found: click.Command = cli
+        while isinstance(found, click.Group):
+            found = found.commands[example.pop(0)]
+        found.make_context(str(found.name), example)
 
 
 def test_the_default_is_on_loopback() -> None:
