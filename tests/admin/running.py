@@ -13,8 +13,8 @@ from click.testing import CliRunner
 
 from protocol.offsets_log import OffsetCommitKey, OffsetCommitValue, encode_key, encode_value
 from protocol.partition import partition_for
-from shim.admin import log_commands
 from shim.admin.at_rest.data_dir import data_dir_at_rest
+from shim.admin.commands.log import log_commands
 from shim.admin.progress import Progress
 from shim.admin.transfer.group_offsets import read_offsets
 from shim.log import LogSettings, OffsetsLog, PartitionWrite

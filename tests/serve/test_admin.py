@@ -74,6 +74,8 @@ def test_an_admin_address_that_is_none(tmp_path: Path) -> None:
     ("imported", "without"),
     [
         ("shim.main", "shim.serve"),  # completion starts a command at each press of a key
+        ("shim.main", "shim.admin.commands.log"),
+        ("shim.main, shim.serve", "shim.admin.commands.groups"),
         ("shim.main, shim.serve", "aiohttp"),  # it takes a quarter of a second to import
     ],
 )

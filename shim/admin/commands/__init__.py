@@ -1,1 +1,3 @@
-"""The commands of ``offset-shim log``: what they take, what they print, and how they end."""
+"""The commands ``offset-shim config``, ``log``, ``groups`` and ``migrate``: what they take, what they print, and how
+they end.
+"""
