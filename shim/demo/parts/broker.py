@@ -116,8 +116,11 @@ class Broker(Server):
         if self._record_archive is None:
             made_archive(jars, java_executable(), lambda path: _train(self.release, path))
         self._write_properties()
-        if not (self.data / "meta.properties").exists():
-            self._format(jars)
+        if not (identity := self.data / "meta.properties").exists():
+            if self.is_controller:
+                self._format(jars)
+            else:
+                self._write_identity(identity)
         command = java_command(
             jars,
             "kafka.Kafka",
@@ -155,12 +158,22 @@ class Broker(Server):
         lines = (f"{name}={_property_text(value)}\n" for name, value in settings.items())
         self._server_properties.write_text("".join(lines), encoding="ascii")
 
+    def _write_identity(self, path: Path) -> None:
+        """All that a broker needs which is not the controller: it costs a Java process less than `kafka-storage`."""
+        self.data.mkdir()
+        properties: dict[str, str | int] = {
+            "version": 1,
+            "cluster.id": self.quorum.cluster_id,
+            "node.id": self.node_id,
+            "directory.id": _new_id(),
+        }
+        path.write_text("".join(f"{name}={value}\n" for name, value in properties.items()), encoding="ascii")
+
     def _format(self, jars: JarSet) -> None:
-        """Give the data folder its identity (`kafka-storage format`), the controller's quorum included."""
-        standalone = ["--standalone"] if self.is_controller else []
+        """Give the data folder its identity, and the quorum that this one controls (`kafka-storage format`)."""
         # One argument with "=": one cluster id in 64 begins with a dash, and would be taken for an option.
         identity = f"--cluster-id={self.quorum.cluster_id}"
-        arguments = ["format", *standalone, identity, "-c", str(self._server_properties)]
+        arguments = ["format", "--standalone", identity, "-c", str(self._server_properties)]
         child = Child(
             java_command(jars, "kafka.tools.StorageTool", *arguments, heap_mb=self.heap_mb),
             log=self.log,
