@@ -49,16 +49,21 @@ _REACH: Final = 64
 _FARTHEST: Final = 4096
 """Records that are looked at for a row: few at first, as most rows are short."""
 _KEPT_SHAPES: Final = 1024
-_SIZES: Final = {zigzag(size): size for size in range(TWO_BYTES_BELOW)}
+_WIDTHS: Final = {1: range(ONE_BYTE_BELOW), 2: range(ONE_BYTE_BELOW, TWO_BYTES_BELOW)}
+"""By how many bytes they take, which numbers are read in rows."""
+_SIZES: Final = {
+    bytes(code): size
+    for width, sizes in _WIDTHS.items()
+    for size, code in enumerate(zip(*LANES[width], strict=True))
+    if size in sizes
+}
 _VALUE_LENGTHS: Final = {len(length) + size: length for length, size in _SIZES.items() if size}
 """The length of a value, by how many bytes that and the value take; of the two that take one byte, that of none."""
 _VALUE_LENGTHS[len(_NULL)] = _NULL
 _CODES: Final = {1: "B", 2: "H"}
-_WIDTHS: Final = {1: range(ONE_BYTE_BELOW), 2: range(ONE_BYTE_BELOW, TWO_BYTES_BELOW)}
-"""By how many bytes they take, which offset deltas are read in rows."""
 _DELTAS: Final = {
-    width: {int.from_bytes(bytes(lane[delta] for lane in LANES[width]), "big"): delta for delta in deltas}
-    for width, deltas in _WIDTHS.items()
+    width: {int.from_bytes(code, "big"): delta for code, delta in _SIZES.items() if len(code) == width}
+    for width in _WIDTHS
 }
 """Each of them by its bytes as an unsigned number, big-endian."""
 
