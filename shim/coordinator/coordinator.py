@@ -39,7 +39,7 @@ from shim.coordinator.requests.txn_offset_commit import (
 from shim.coordinator.settings import CoordinatorSettings
 from shim.coordinator.state.group import Deadline, DeadlineKind, Group
 from shim.coordinator.state.group_memory import GroupMemory
-from shim.coordinator.state.offsets import Before
+from shim.coordinator.state.offsets import Before, Moved
 from shim.coordinator.state.parked_commits import CommitDeadline
 from shim.coordinator.state.partition_state import PartitionState
 from shim.coordinator.upkeep.followed import (
@@ -257,6 +257,10 @@ class GroupCoordinator(ReadablePartition):
     def keep_before(self, before: Before) -> None:
         """What commits change from here on is noted there, of the groups that are in it."""
         self._state.offsets.before = before
+
+    def note_moved(self, moved: Moved) -> None:
+        """Likewise, which offsets have become others."""
+        self._state.offsets.moved = moved
 
     def take_touched(self) -> set[str]:
         """The groups whose offsets have changed since this was last asked, or since :meth:`loaded`."""

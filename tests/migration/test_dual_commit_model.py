@@ -47,6 +47,7 @@ def seen(seed: int, data_dir: Path) -> Counter[str]:
 SEEN = {
     "changes": 150,
     "changes not done": 15,
+    "and back": 20,
     "direct": 100,
     "fetches": 200,
     "created anew": 2,

@@ -14,7 +14,8 @@ AT: Final = ("orders", 0)
 
 class Case(NamedTuple):
     """``before``: offset and version that are known; ``attempted``: what was about to be written; ``there``: what was
-    read; ``own``: what the log has; ``undone``: of that, what was told to have failed (-1: nothing was)."""
+    read; ``own``: what the log has; ``undone``: of that, what was told to have failed (-1: nothing was); ``moved``:
+    the log has had something else meanwhile."""
 
     why: str
     there: tuple[int, int]
@@ -24,6 +25,7 @@ class Case(NamedTuple):
     attempted: tuple[int, int] | None = None
     undone: int | None = -1
     adopted: bool = True
+    moved: bool = False
 
 
 CASES: Final = (
@@ -53,6 +55,12 @@ CASES: Final = (
     Case("after a crash: created anew", (7, 0), 6, Verdict.CARRY, attempted=(6, 4)),
     Case("after a crash: deleted by the shim, then created anew", (7, 0), None, Verdict.CARRY, attempted=(6, 4)),
     Case("after a crash: created anew, and the log has moved on", (7, 0), 8, Verdict.OURS, attempted=(6, 4)),
+    Case("the log has moved on, and come back", (7, 4), 5, Verdict.OURS, before=(5, 3), moved=True),
+    Case("it has moved on, come back, and gone", (7, 4), None, Verdict.OURS, before=(5, 3), moved=True),
+    Case("it has come back, but that has failed", (7, 4), 5, Verdict.CARRY, before=(5, 3), undone=5, moved=True),
+    Case("it has come back to what was attempted", (7, 5), 6, Verdict.OURS, (5, 3), (6, 4), moved=True),
+    Case("created anew, and the log has come back", (7, 0), 5, Verdict.OURS, before=(5, 3), moved=True),
+    Case("created anew, and the log has it deleted", (7, 0), None, Verdict.CARRY, before=(5, 3), moved=True),
     Case("created anew", (7, 0), 5, Verdict.CARRY, before=(5, 3)),
     Case("created anew, and the log has moved on", (7, 0), 6, Verdict.OURS, before=(5, 3)),
 )
@@ -67,6 +75,8 @@ def test_verdict(case: Case) -> None:
         znodes.attempted[AT] = StoredOffset(*case.attempted)
     if case.undone != -1:
         znodes.undone[AT] = case.undone
+    if case.moved:
+        znodes.moved.add(AT)
     assert znodes.judge(AT, StoredOffset(*case.there), case.own) is case.verdict
 
 
@@ -91,6 +101,28 @@ def test_what_failed_goes_on_being_brought_there_but_not_over_what_others_write(
     znodes.stands(AT, StoredOffset(7, 4))
     znodes.agree(AT, 7)
     assert znodes.judge(AT, StoredOffset(8, 5), 6) is Verdict.OURS  # of a later commit nobody was told that
+
+
+def test_what_has_come_back_is_written_once_more() -> None:
+    znodes = Znodes({})
+    znodes.stands(AT, StoredOffset(5, 3))
+    znodes.moved.add(AT)
+    assert znodes.to_write({AT: 5}) == {AT: StoredOffset(5, 3)}
+    assert znodes.owed({AT: 5}) == {AT: 5}
+    znodes.attempt({AT: StoredOffset(5, 4)})
+    assert znodes.owed({AT: 5}) == {AT: 5}, "nobody knows yet"
+    assert znodes.judge(AT, StoredOffset(7, 5), 5) is Verdict.CARRY, "it was written, and then somebody else has"
+    assert znodes.judge(AT, StoredOffset(7, 4), 5) is Verdict.OURS, "somebody else was faster"
+    znodes.stands(AT, StoredOffset(5, 4))
+    assert not znodes.to_write({AT: 5})
+    assert not znodes.owed({AT: 5})
+
+
+def test_nothing_is_left_of_what_has_come_and_gone() -> None:
+    znodes = Znodes({})
+    znodes.moved.add(AT)
+    znodes.agree_on_none({})
+    assert znodes.judge(AT, StoredOffset(7, 0), None) is Verdict.CARRY
 
 
 def test_what_was_read_before_a_write_or_a_deletion_is_read_again() -> None:

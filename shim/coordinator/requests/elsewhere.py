@@ -40,6 +40,7 @@ def carry(
             continue
         value = OffsetCommitValue(offset, commit_timestamp=decision.now)
         decision.write(key, value)
+        decision.state.offsets.moved.leave_out(group_id, topic, partition)
         if settings.offsets_history_retention_minutes > 0:
             decision.remember(key, value, _DIRECTLY)
     decision.answer(asker, HandsTaken(True))

@@ -6,7 +6,7 @@ recovers, and so does whoever reads a log at rest.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Set
 from typing import Any, Final
 
 from protocol.commit_rows import CommitRows
@@ -57,10 +57,48 @@ class Before:
             self._room += 1
 
 
+class Moved:
+    """Of some groups, the offsets that have become others since somebody took them from here, whatever they are by now:
+    nothing else tells of an offset that has gone on and come back. The same once more is no move, nor is a deletion,
+    which is there to be seen."""
+
+    def __init__(self) -> None:
+        self.groups: dict[str, set[tuple[str, int]]] = {}
+
+    def add(self, group: str) -> None:
+        """From now on."""
+        self.groups[group] = set()
+
+    def forget(self, group: str) -> None:
+        self.groups.pop(group, None)
+
+    def take(self, group: str) -> Set[tuple[str, int]]:
+        """By topic and partition."""
+        moved = self.of(group)
+        if moved:
+            self.add(group)
+        return moved
+
+    def of(self, group: str) -> Set[tuple[str, int]]:
+        """As :meth:`take`, and leave them here."""
+        return self.groups.get(group, frozenset())
+
+    def note(self, group: str, topic: str, partition: int, offset: int, committed: OffsetTable) -> None:
+        """That is about to be committed."""
+        before = committed.get(group, topic, partition)
+        if before is None or before.offset != offset:
+            self.groups[group].add((topic, partition))
+
+    def leave_out(self, group: str, topic: str, partition: int) -> None:
+        """It has what it was to be told of."""
+        if group in self.groups:
+            self.groups[group].discard((topic, partition))
+
+
 class Offsets:
     """Of one offsets partition, or of several. Both parts are to be looked at from outside, and changed by records."""
 
-    __slots__ = ("before", "committed", "touched", "transactions")
+    __slots__ = ("before", "committed", "moved", "touched", "transactions")
 
     def __init__(self) -> None:
         self.committed = OffsetTable()
@@ -68,7 +106,8 @@ class Offsets:
         self.touched: set[str] = set()
         """Groups whose committed offsets have changed, until somebody has taken them from here."""
         self.before = Before()
-        """Nobody asks, until another one takes its place."""
+        self.moved = Moved()
+        """Of both, nobody asks until another one takes its place."""
 
     # -- records
 
@@ -89,6 +128,9 @@ class Offsets:
         if group in self.before.groups:
             for partition, _, _ in rows.values():
                 self.before.note(group, topic, partition, self.committed)
+        if group in self.moved.groups:
+            for partition, offset, _ in rows.values():
+                self.moved.note(group, topic, partition, offset, self.committed)
         self.committed.set_rows(group, topic, rows, commit_timestamp)
 
     def delete(self, key: OffsetCommitKey) -> None:
@@ -122,6 +164,8 @@ class Offsets:
 
     def _set(self, key: OffsetCommitKey, value: OffsetCommitValue) -> None:
         self.touched.add(key.group)
+        if key.group in self.moved.groups:
+            self.moved.note(key.group, key.topic, key.partition, value.offset, self.committed)
         self.committed.set(key.group, key.topic, key.partition, committed_offset(value))
 
     # -- committed or pending

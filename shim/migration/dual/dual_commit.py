@@ -66,6 +66,7 @@ class DualCommit:
         for group in [group for group in self._groups if self._runtime.partition_of(group) == number]:
             self.leave(group)
         if coordinator is not None:
+            coordinator.note_moved(self._log.moved)
             for group in coordinator.hands():
                 if self.keeps(group):
                     self._enter(group, coordinator, read_anew=False)
@@ -93,6 +94,7 @@ class DualCommit:
                 },
             )
         found = self._groups[group] = Followed(znodes, read_anew=read_anew)
+        self._log.moved.add(group)
         self.watch.watch(group)
         return found
 
@@ -100,6 +102,7 @@ class DualCommit:
         """Its offsets are not in ZooKeeper any more, as far as the shim cares."""
         if self._groups.pop(group, None) is not None:
             self.watch.unwatch(group)
+            self._log.moved.forget(group)
             self.outbox.forget(group)
 
     # -- what others write
@@ -122,14 +125,18 @@ class DualCommit:
     def owed(self, group: str) -> dict[Partition, int | None]:
         """What the log has by now and ZooKeeper is yet to have, None for what it is not to have."""
         its = self._groups.get(group)
-        return {} if its is None else its.znodes.owed(self._log.offsets_now(group))
+        return {} if its is None else self._owed(group, its)
+
+    def _owed(self, group: str, its: Followed) -> dict[Partition, int | None]:
+        own = self._log.offsets_now(group)
+        return its.znodes.owed(own) | {at: own.get(at) for at in self._log.moved.of(group)}
 
     def undo(self, group: str, owed: Mapping[Partition, int | None]) -> None:
         """Whoever has committed that is told that it failed: it goes on being brought there, but not over what anybody
         else writes."""
         its = self._groups.get(group)
         if its is not None:
-            its.znodes.undone.update(its.znodes.owed(self._log.offsets_now(group)).items() & owed.items())
+            its.znodes.undone.update(self._owed(group, its).items() & owed.items())
 
     async def follow(self, group: str) -> None:
         """Wait until the log has what is known of ZooKeeper, which may lag behind a little; of a group that nobody has

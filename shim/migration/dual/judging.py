@@ -27,13 +27,14 @@ class Znodes:
 
     ``attempted``: what was about to be written, of which nobody knows whether it was: after a crash, or where ZooKeeper
     was lost on the way. ``alike``: what both had when they were last alike, None for nothing; of a znode that has been
-    deleted since, too. ``adopted``: whether the log has what stands there; until then ZooKeeper is right. ``undone``:
-    what the log has (None: nothing) and whoever committed it was told that it failed: anybody else's is newer.
-    ``deleted``: by the shim, and nothing was seen there since. ``replaced``: what the log had (None: nothing) when it
-    was about to carry what was attempted.
+    deleted since, too. ``moved``: where the log has had something else since then, or since what was attempted, which
+    it may not have any more. ``adopted``: whether the log has what stands there; until then ZooKeeper is right.
+    ``undone``: what the log has (None: nothing) and whoever committed it was told that it failed: anybody else's is
+    newer. ``deleted``: by the shim, and nothing was seen there since. ``replaced``: what the log had (None: nothing)
+    when it was about to carry what was attempted.
     """
 
-    __slots__ = ("adopted", "alike", "attempted", "deleted", "known", "replaced", "undone")
+    __slots__ = ("adopted", "alike", "attempted", "deleted", "known", "moved", "replaced", "undone")
 
     def __init__(
         self,
@@ -47,6 +48,7 @@ class Znodes:
         self.alike: dict[Partition, int | None] = {}
         self.undone: dict[Partition, int | None] = {}
         self.deleted: set[Partition] = set()
+        self.moved: set[Partition] = set()
         self.adopted = attempted is not None
 
     def judge(self, at: Partition, there: StoredOffset, own: int | None) -> Verdict:
@@ -65,11 +67,11 @@ class Znodes:
         if at in self.undone and self.undone[at] == own:
             return Verdict.CARRY
         last = self.alike.get(at) if attempted is None else _offset(attempted)
+        moved = own != last or at in self.moved
         if _version(there) < _version(attempted or before or there):  # it was deleted, and created anew
-            moved = own not in (None, last)
-        else:
-            lost = attempted is not None and _version(there) == _version(attempted)  # somebody else was faster
-            moved = lost or own != last
+            moved = moved and own is not None
+        elif attempted is not None and _version(there) == _version(attempted):  # somebody else was faster
+            moved = True
         return Verdict.OURS if moved else Verdict.CARRY
 
     def is_doubtful(self, at: Partition, there: StoredOffset) -> bool:
@@ -84,6 +86,12 @@ class Znodes:
         self.attempted.pop(at, None)
         self.replaced.pop(at, None)
         self.deleted.discard(at)
+        self.moved.discard(at)
+
+    def attempt(self, written: Mapping[Partition, StoredOffset]) -> None:
+        """What the log has is about to be written."""
+        self.attempted.update(written)
+        self.moved -= written.keys()
 
     def gone(self, at: Partition) -> None:
         """Nothing stands there any more, or yet."""
@@ -97,26 +105,26 @@ class Znodes:
         """Both have that now: whoever was told before that it failed need not care."""
         self.alike[at] = offset
         self.undone.pop(at, None)
+        self.moved.discard(at)
 
     def agree_on_none(self, own: Mapping[Partition, int]) -> None:
         """What neither has, ZooKeeper having all that the log has."""
-        for at in self.alike.keys() - own.keys() - self.known.keys():
+        for at in (self.alike.keys() | self.moved) - own.keys() - self.known.keys():
             self.agree(at, None)
 
     def to_write(self, own: Mapping[Partition, int]) -> dict[Partition, StoredOffset]:
-        """What the log has and ZooKeeper has not, each on condition of what is known to stand there."""
+        """What the log has and ZooKeeper has not, each on condition of what is known to stand there; what has come back
+        to that, too, which tells whether it stands there still."""
         due = {}
         for at, offset in own.items():
             known = self.known.get(at)
-            if known is None or known.offset != offset:
+            if known is None or known.offset != offset or at in self.moved:
                 due[at] = StoredOffset(offset, ABSENT if known is None else known.version)
         return due
 
     def owed(self, own: Mapping[Partition, int]) -> dict[Partition, int | None]:
         """What ZooKeeper has not, or may not have, of what the log has; None for what it is not to have."""
-        owed: dict[Partition, int | None] = {at: each.offset for at, each in self.to_write(own).items()}
-        owed.update(dict.fromkeys(at for at in (*self.to_delete(own), *self.attempted) if at not in own))
-        return owed
+        return {at: own.get(at) for at in (*self.to_write(own), *self.to_delete(own), *self.attempted)}
 
     def to_delete(self, own: Mapping[Partition, int]) -> list[Partition]:
         """What ZooKeeper has and the log has not."""

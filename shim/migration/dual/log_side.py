@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from protocol.errors import ErrorCode
 from protocol.own.state_log import NOT_CARRIED, ZOOKEEPER_IS_RIGHT, Step, WrittenValue
 from shim.coordinator import GroupCoordinator
+from shim.coordinator.state.offsets import Moved
 from shim.migration.deciding import decide
 from shim.migration.own_offsets import NotReadable, own_offsets
 from shim.offsets.store import ABSENT, Partition, StoredOffset, StoreUnavailable
@@ -20,6 +21,8 @@ class LogSide:
 
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
+        self.moved: Final = Moved()
+        """Of groups that are followed, since somebody last looked."""
 
     async def offsets(self, group: str) -> dict[Partition, int]:
         """What is durable, or on its way there: nothing is told of it that the log could still lose but what was not

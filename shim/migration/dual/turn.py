@@ -95,8 +95,14 @@ class Turn:
                 else:
                     del its.seen[at]
 
-    async def _carry(self, group: str, its: Followed, step: Step) -> None:
+    async def _own(self, group: str, its: Followed) -> dict[Partition, int]:
+        """What the log has; where it has moved until then is known, too."""
         own = await self._log.offsets(group)
+        its.znodes.moved |= self._log.moved.take(group)
+        return own
+
+    async def _carry(self, group: str, its: Followed, step: Step) -> None:
+        own = await self._own(group, its)
         seen, its.seen = its.seen, {}
         judged = {at: its.znodes.judge(at, there, own.get(at)) for at, there in seen.items()}
         carried = {at: seen[at] for at, verdict in judged.items() if verdict is Verdict.CARRY}
@@ -107,8 +113,11 @@ class Turn:
         if carried:
             # Two logs, and a kill can come between them: so what is about to be carried is noted first.
             await self._log.note(group, carried, step, replaced=own)
-            still = self._log.offsets_now(group)
-            offsets = {at: each.offset for at, each in carried.items() if still.get(at) == own.get(at)}
+            still, since = self._log.offsets_now(group), self._log.moved.take(group)
+            its.znodes.moved |= since
+            offsets = {
+                at: each.offset for at, each in carried.items() if still.get(at) == own.get(at) and at not in since
+            }
             await self._log.carry(group, offsets)
             log.debug("group %s: %s written to ZooKeeper directly", group, counted(len(carried), "offset"))
         for at, there in seen.items():
@@ -126,7 +135,7 @@ class Turn:
     async def _wrote(self, group: str, its: Followed, step: Step) -> bool:
         """Whether ZooKeeper has now what the log has; not where somebody else has written since it was read. Then what
         that is has been seen."""
-        own = await self._log.offsets(group)
+        own = await self._own(group, its)
         gone = its.znodes.to_delete(own)
         if gone:
             await self._delete(group, its, gone, step, whole=not own)
@@ -137,13 +146,15 @@ class Turn:
             return True
         written = {at: StoredOffset(each.offset, next_version(each.version)) for at, each in due.items()}
         await self._log.note(group, written, step)
-        its.znodes.attempted.update(written)
+        had_moved = its.znodes.moved & written.keys()
+        its.znodes.attempt(written)
         try:
             versions = await self._store.commit(group, due)
         except StoreConflict as conflict:
             self._stand(its, due, conflict.written)
             for at in due.keys() - conflict.written.keys():
                 its.znodes.attempted.pop(at, None)  # none of them was written
+            its.znodes.moved |= had_moved - conflict.written.keys()
             for at, moved in conflict.moved.items():
                 if moved.version == ABSENT:
                     its.znodes.gone(at)

@@ -133,13 +133,27 @@ class World:
         return self._values.pop()
 
     async def _change(self, group: str) -> None:
+        before = {at: self._last(group, at) for at in PARTITIONS}
+        values = await self._changed(group)
+        if self.rng.random() < 0.2 and (back := {at: before[at] for at in values if before[at] is not None}):
+            self.counts["and back"] += 1
+            await self._changed(group, back)
+
+    def _last(self, group: str, at: int) -> Value:
+        history = self._histories[group, at]
+        return history.written[history.last(*By)].value
+
+    async def _changed(self, group: str, to: dict[int, Value] | None = None) -> dict[int, Value]:
+        """Gives what was done, if it was. ``to``: a commit of these."""
         await self._back.wait()
         some = self.rng.sample(PARTITIONS, self.rng.randint(1, len(PARTITIONS)))
         kind = self.rng.random()
         values: dict[int, Value] = dict.fromkeys(PARTITIONS if kind < 0.03 else some)
         if any(self._histories[group, at].has_failed(None) for at in PARTITIONS):
             kind = 1.0  # the same once more would not be told from what has failed
-        if kind > 0.1:
+        if to is not None:
+            kind, values = 1.0, to
+        elif kind > 0.1:
             values = {at: self._value() for at in values}
         begun = [self._histories[group, at].begin(value, By.CLIENT) for at, value in values.items()]
         shim = self._live()
@@ -154,11 +168,12 @@ class World:
         except NotDone as error:
             self._tell(f"{group}: change {values} not done: {error}")
             self.counts["changes not done"] += 1
-            return
+            return {}
         self._tell(f"{group}: changed {values}")
         self.counts["changes"] += 1
         for each in begun:
             each.acknowledged = True
+        return values
 
     async def _consume(self, group: str) -> None:
         await self._put(group, self.rng.choice(PARTITIONS))
