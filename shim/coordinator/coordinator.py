@@ -1,7 +1,7 @@
 """The group coordinator of one offsets partition: every decision about its groups and offsets, and its deadlines."""
 
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Concatenate, ParamSpec, Protocol, TypeVar
 
 from protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
@@ -40,6 +40,7 @@ from shim.coordinator.settings import CoordinatorSettings
 from shim.coordinator.state.group import Deadline, DeadlineKind, Group
 from shim.coordinator.state.group_memory import GroupMemory
 from shim.coordinator.state.offsets import Before, Moved
+from shim.coordinator.state.overruled import Overruled
 from shim.coordinator.state.parked_commits import CommitDeadline
 from shim.coordinator.state.partition_state import PartitionState
 from shim.coordinator.upkeep.followed import (
@@ -158,6 +159,8 @@ class GroupCoordinator(ReadablePartition):
             self._state.memory.move_to(memory)
         self._state.behind = set(self._state.offsets.transactions.positions)
         self._state.offsets.touched.clear()
+        if not self._state.offsets.transactions.open_producers():
+            self._state.offsets.overruled.clear()
         decision = Decision(self._state, now)
         for group in self._state.groups.values():
             for member in group.members.values():
@@ -267,6 +270,10 @@ class GroupCoordinator(ReadablePartition):
         offsets = self._state.offsets
         touched, offsets.touched = offsets.touched, set()
         return touched
+
+    def overruled_there(self, group_id: str, those: Mapping[tuple[str, int], Overruled]) -> None:
+        """The cluster's own offsets go by what has overruled these: of :meth:`overruled`."""
+        self._state.offsets.overruled.brought(group_id, those)
 
     carry = _decided_by(carry)
     write_ahead = _decided_by(write_ahead)

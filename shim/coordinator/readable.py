@@ -13,6 +13,7 @@ from shim.coordinator.requests import listing
 from shim.coordinator.requests.listing import Generation
 from shim.coordinator.requests.offset_fetch import offset_fetch
 from shim.coordinator.state.group import REBALANCING
+from shim.coordinator.state.overruled import Overruled
 
 _OLD_DESCRIPTION = 5
 """The newest version of DescribeGroups to which a group that there is not is no error."""
@@ -116,6 +117,11 @@ class ReadablePartition(ReplayedPartition):
     def pending_offsets(self, group_id: str) -> Set[tuple[str, int, int]]:
         """Every (topic, partition, offset) that such a transaction may put in force."""
         return self._state.offsets.transactions.offsets_of(group_id)
+
+    def overruled(self, group_id: str) -> Mapping[tuple[str, int], Overruled]:
+        """By topic and partition, what such a transaction had, and a later commit or deletion here has overruled: so
+        long as nobody has said that the cluster has that, too."""
+        return self._state.offsets.overruled.of(group_id)
 
     def was_given_up(self, producer_id: int, group_id: str) -> bool:
         """Whether a batch of that producer for the group may yet be read that was written for another request."""

@@ -149,16 +149,15 @@ class Mirrored:
         found = (await self.cluster_groups.offsets_of([group], stable=False))[group]
         return {at: its[:3] for at, its in found.items()}
 
-    async def offset_in_cluster(self, group: str, topic: str) -> int | None:
-        """Of partition 0."""
-        found = (await self.in_cluster(group)).get(TopicPartition(topic, 0))
+    async def offset_in_cluster(self, group: str, topic: str, number: int = 0) -> int | None:
+        found = (await self.in_cluster(group)).get(TopicPartition(topic, number))
         return None if found is None else found[0]
 
-    async def comes_to(self, group: str, topic: str, offset: int) -> None:
+    async def comes_to(self, group: str, topic: str, offset: int, number: int = 0) -> None:
         """In the cluster; a transaction is committed a little before its offsets are in force."""
         async with asyncio.timeout(WAIT_SECONDS):
             while True:
-                if await self.offset_in_cluster(group, topic) == offset:
+                if await self.offset_in_cluster(group, topic, number) == offset:
                     return
                 await asyncio.sleep(0.01)
 

@@ -97,6 +97,7 @@ def _forget(decision: Decision, group_id: str, but: frozenset[OffsetCommitKey] |
         for partition in partitions:
             if OffsetCommitKey(group_id, topic, partition) not in but:
                 tombstones.write(topic, partition)
+    state.offsets.overruled.forget(group_id)
     group = state.groups.get(group_id)
     if group is None:
         return

@@ -14,6 +14,7 @@ from protocol.offsets_log import OffsetCommitKey, OffsetCommitValue
 from protocol.own.position import Position, Producer
 from protocol.own.topic_log import Settled
 from shim.coordinator.state.offset_table import CommittedOffset, OffsetTable
+from shim.coordinator.state.overruled import OverruledOffsets
 from shim.coordinator.state.transactions import Transactions
 
 _new: Final[Any] = tuple.__new__  # it skips the constructors of named tuples
@@ -98,11 +99,12 @@ class Moved:
 class Offsets:
     """Of one offsets partition, or of several. Both parts are to be looked at from outside, and changed by records."""
 
-    __slots__ = ("before", "committed", "moved", "touched", "transactions")
+    __slots__ = ("before", "committed", "moved", "overruled", "touched", "transactions")
 
     def __init__(self) -> None:
         self.committed = OffsetTable()
         self.transactions = Transactions()
+        self.overruled = OverruledOffsets()
         self.touched: set[str] = set()
         """Groups whose committed offsets have changed, until somebody has taken them from here."""
         self.before = Before()
@@ -114,7 +116,7 @@ class Offsets:
     def commit(self, key: OffsetCommitKey, value: OffsetCommitValue) -> None:
         """A record outside of transactions: it wins over what is pending, however that ends."""
         if self.transactions.pending:
-            self.transactions.overtake(key)
+            self._overtake(key)
         if key.group in self.before.groups:
             self.before.note(key.group, key.topic, key.partition, self.committed)
         self._set(key, value)
@@ -123,7 +125,7 @@ class Offsets:
         """:meth:`commit` for each row, without metadata and expire timestamp."""
         if self.transactions.pending:
             for partition, _, _ in rows.values():
-                self.transactions.overtake(OffsetCommitKey(group, topic, partition))
+                self._overtake(OffsetCommitKey(group, topic, partition))
         self.touched.add(group)
         if group in self.before.groups:
             for partition, _, _ in rows.values():
@@ -137,8 +139,12 @@ class Offsets:
         """A tombstone: it takes what is pending, too."""
         self.touched.add(key.group)
         self.committed.delete(key.group, key.topic, key.partition)
-        if self.transactions.pending:
-            self.transactions.forget(key)
+        if self.transactions.pending and (dropped := self.transactions.forget(key)) is not None:
+            self.overruled.note(key.group, (key.topic, key.partition), dropped)
+
+    def _overtake(self, key: OffsetCommitKey) -> None:
+        if overtaken := self.transactions.overtake(key):
+            self.overruled.note(key.group, (key.topic, key.partition), overtaken)
 
     def add_pending(
         self,

@@ -71,17 +71,27 @@ class Transactions:
             self._open.pop(producer, None)
             self._open[producer] = position
 
-    def overtake(self, key: OffsetCommitKey, before: int | None = None) -> None:
-        """An offset was committed by a later record than those that are pending, or than those written before that."""
+    def overtake(self, key: OffsetCommitKey, before: int | None = None) -> frozenset[int]:
+        """An offset was committed by a later record than those that are pending, or than those written before that.
+        Gives which offsets those are that it has overtaken."""
+        overtaken = set()
         for producer in self._producers(key):
             pending = self.pending[producer][key]
-            if before is None or pending.written < before:
+            if pending.value is not None and (before is None or pending.written < before):
+                overtaken.add(pending.value.offset)
                 pending.value = None
+        return frozenset(overtaken)
 
-    def forget(self, key: OffsetCommitKey) -> None:
-        """A tombstone: it takes what is pending, too."""
-        for producer in list(self._producers(key)):
+    def forget(self, key: OffsetCommitKey) -> frozenset[int] | None:
+        """A tombstone: it takes what is pending, too. Gives which offsets that were and had not been overtaken; None
+        where nothing was."""
+        producers = list(self._producers(key))
+        if not producers:
+            return None
+        overtaken = self.overtake(key)
+        for producer in producers:
             self._drop(producer, key)
+        return overtaken
 
     def end(self, producer: Producer, *, committed: bool) -> list[Settled]:
         """Nothing of that producer is pending any more. Gives all that was, and what becomes of it."""

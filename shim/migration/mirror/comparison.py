@@ -122,7 +122,9 @@ class Comparison:
             elif group in listed:
                 portion[group] = own
                 offsets += len(own)
-            elif own:  # of one that has none here nothing is written before its first turn, which looks itself
+            elif own or coordinator.overruled(
+                group
+            ):  # of one that has none here nothing is written before its first turn, which looks itself
                 self._touched([group])
             if offsets >= _OFFSETS_AT_ONCE or len(portion) >= _GROUPS_AT_ONCE:
                 await self._compare_portion(number, coordinator, portion)
@@ -150,5 +152,5 @@ class Comparison:
 
     def _judge(self, coordinator: GroupCoordinator, group: str, own: Committed, there: Committed) -> None:
         self._look(coordinator, group, own, there)
-        if any(to_bring(own, there)):
+        if any(to_bring(own, there)) or coordinator.overruled(group):
             self._touched([group])

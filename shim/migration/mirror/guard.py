@@ -209,7 +209,7 @@ class Guard:
         coordinator, stamp = self._coordinator(group), self._mirror.written.stamp(group)
         if coordinator is None or stamp is None or coordinator.hands_of(group) is not Hands.SERVED:
             return None
-        if self._mirror.waits(group) or coordinator.has_pending(group):
+        if self._mirror.waits(group) or coordinator.has_pending(group) or coordinator.overruled(group):
             return None
         try:
             return _Seen(stamp, own_offsets(coordinator, group))

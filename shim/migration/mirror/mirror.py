@@ -14,6 +14,7 @@ from protocol.own.state_log import ZOOKEEPER_IS_RIGHT, Hands
 from shim.config import Settings
 from shim.coordinator import GroupCoordinator
 from shim.log.checkpoint import TopicPartition
+from shim.migration.compared import differing
 from shim.migration.mirror.comparison import Comparison
 from shim.migration.mirror.contested import Contested
 from shim.migration.mirror.held import Held, tell_written_over
@@ -271,13 +272,17 @@ class Mirror:
             own = own_offsets(coordinator, group)
         except NotReadable as error:
             raise StoreUnavailable(str(error)) from error
+        overruled = coordinator.overruled(group)
         with self._remembering(coordinator, group, own) as sent:
             await self._runtime.settled(number)
             if self._runtime.coordinator(number) is not coordinator:
                 raise StoreUnavailable(
                     f"group {group}: its partition is read back: what was not acknowledged may not be there"
                 )
-            await self._bring(coordinator, group, own, sent)
+            if overruled:  # it may have come into force there all the same
+                self.written.forget(group)
+            await self._bring(coordinator, group, own, {TopicPartition(*at) for at in overruled}, sent)
+        coordinator.overruled_there(group, overruled)
 
     @contextmanager
     def _remembering(self, coordinator: GroupCoordinator, group: str, own: Committed) -> Iterator[Committed]:
@@ -303,7 +308,16 @@ class Mirror:
         if coordinator.has_pending(group):
             self.written.forget(group)
 
-    async def _bring(self, coordinator: GroupCoordinator, group: str, own: Committed, sent: Committed) -> None:
+    async def _bring(
+        self,
+        coordinator: GroupCoordinator,
+        group: str,
+        own: Committed,
+        overruled: Set[TopicPartition],
+        sent: Committed,
+    ) -> None:
+        """``overruled``: where the cluster is told what the log has, or that it has nothing, though it seems to be as
+        there: what is pending is not seen before it is in force."""
         there = self.written.get(group)
         newer: Set[TopicPartition] = frozenset()
         if there is None:
@@ -311,6 +325,9 @@ class Mirror:
             newer = _in_force_there(coordinator, group, own, there)
         self._look(coordinator, group, own, there)
         changed, gone = self._held.to_bring(group, own, there)
+        alike = overruled - set(differing(own, there))
+        changed |= {at: own[at] for at in alike & own.keys()}
+        gone += sorted(alike - own.keys())
         if newer:
             # The log has yet to read that the transaction has ended. If it was another one that has, there is a turn.
             self._in_force_there[group] = None
@@ -363,8 +380,9 @@ def _in_force_there(coordinator: GroupCoordinator, group: str, own: Committed, t
 
 def _of_others(coordinator: GroupCoordinator, group: str, own: Committed, there: Committed) -> Committed:
     """``there``, but for what a transaction of the group has put in force there since ``own`` was read: the cluster's
-    log says so here later."""
-    ours = _ours(coordinator, group)
+    log says so here later; or has put in force there though it had been overruled here."""
+    overruled = coordinator.overruled(group)
+    ours = _ours(coordinator, group) | {(*at, offset) for at, each in overruled.items() for offset in each.offsets}
     others: Committed = {}
     for at, its in there.items():
         before = own.get(at)

@@ -192,8 +192,10 @@ class HandOver:
             offsets = await self._changing.own_offsets(group)
             if why := await self._mirror.kept(group, offsets):
                 raise Refused(f"group {group}: {why}")
-            dual = self._changing.coordinator(group).step_of(group) is Step.UPSTREAM_DUAL
-            if dual or self._mirror.is_contested(group):  # what others have committed there is told where it is written
+            coordinator = self._changing.coordinator(group)
+            dual = coordinator.step_of(group) is Step.UPSTREAM_DUAL
+            # What others have committed there is told where it is written, and what was overruled may be pending there.
+            if dual or self._mirror.is_contested(group) or coordinator.overruled(group):
                 await self._mirror.fed(group)
             async with self._mirror.alone(group):
                 if (seconds := self._mirror.may_arrive_seconds(group)) > 0:
