@@ -112,7 +112,7 @@ class ReadablePartition(ReplayedPartition):
 
     def has_pending(self, group_id: str) -> bool:
         """Whether a transaction that has not ended may yet change its offsets."""
-        return self._state.offsets.transactions.has_group(group_id)
+        return self._state.is_in_transaction(group_id)
 
     def pending_offsets(self, group_id: str) -> Set[tuple[str, int, int]]:
         """Every (topic, partition, offset) that such a transaction may put in force."""

@@ -12,12 +12,13 @@ from protocol.offsets_log import (
     OffsetCommitValue,
 )
 from protocol.own.position import Producer
-from protocol.own.state_log import GroupChangeKey, GroupHandsKey, GroupHandsValue, Hands
+from protocol.own.state_log import GroupChangeKey, GroupHandsKey, GroupHandsValue, Hands, Step
 from shim.coordinator import CoordinatorSettings, NotServed, Outcome
 from shim.coordinator.outcome import HandsTaken
 
 from .driving import CALLER, RANGE, START, SUBSCRIPTION, Driven
 from .durable import assert_same, reloaded
+from .transacting import Transacting
 
 OFFSETS = [
     (OffsetCommitKey("g", "orders", 0), OffsetCommitValue(5, 2, "m", START)),
@@ -35,9 +36,9 @@ MEMBERS = GroupMetadataValue(
 )
 
 
-def take(d: Driven, hands: Hands, group: str = "g") -> tuple[bool, Outcome]:
+def take(d: Driven, hands: Hands, group: str = "g", *, step: Step = Step.KAFKA) -> tuple[bool, Outcome]:
     ticket = d.ticket()
-    outcome = d.coordinator.take_in_hand(d.now, group, hands, "why", ticket)
+    outcome = d.coordinator.take_in_hand(d.now, group, hands, "why", ticket, step)
     d.take(outcome)
     return d.answer(ticket, HandsTaken).done, outcome
 
@@ -194,6 +195,23 @@ def test_a_group_in_a_transaction_is_not_given_away() -> None:
     assert d.coordinator.producers_in_transaction() == {7}
     d.coordinator.replay_end(producer, None, committed=True)
     assert take(d, Hands.PASSED_THROUGH)[0] is True
+
+
+@pytest.mark.parametrize(
+    ("hands", "step"), [(Hands.PASSED_THROUGH, Step.KAFKA), (Hands.SERVED, Step.ZOOKEEPER_DUAL)], ids=["given", "moved"]
+)
+def test_nor_one_with_offsets_on_their_way_into_a_transaction(hands: Hands, step: Step) -> None:
+    """They may be acknowledged yet."""
+    d = Transacting()
+    take(d, Hands.SERVED)
+    ticket, sent_on = d.ask_txn_commit([("orders", 0, 5)])
+    assert sent_on is not None
+    assert d.coordinator.has_pending("g")
+    assert take(d, hands, step=step)[0] is False
+    assert take(d, hands, "another", step=step)[0] is True
+    d.tell(ticket, sent_on, E.COORDINATOR_NOT_AVAILABLE)
+    assert d.errors(ticket) == {E.COORDINATOR_NOT_AVAILABLE}
+    assert take(d, hands, step=step)[0] is True
 
 
 @pytest.mark.parametrize("closed_by", ["its hands", "a change of hands"])

@@ -18,6 +18,8 @@ from protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitReq
 from shim.demo.parts import Broker, ZooKeeper
 from tests.conftest import TopicFactory
 from tests.migration.test_changing_hands import Administered, administered
+from tests.migration.test_first_contact import TIMEOUT_S
+from tests.migration.test_transactions import begun
 from tests.offsets.conftest import kazoo, put
 from tests.waiting import wait_until
 from tests.wire import WireClient
@@ -233,6 +235,19 @@ def test_a_step_is_refused_while_places_differ(group: Group) -> None:
     group.commit(1, 99)
     done(group.at.migrate("rollback", group.name))
     assert group.place() == ("kafka", True)
+
+
+def test_the_step_back_is_refused_while_a_transaction_has_not_ended(group: Group) -> None:
+    group.write_to_zookeeper(0, 5)
+    done(group.at.migrate("start", group.name))
+    done(group.at.migrate("advance", group.name))
+    producer = begun(group.at.shim.bootstrap, group.name, group.topic, 0, 9)
+    refused = group.at.migrate("rollback", group.name)
+    assert refused.status == 1
+    assert "a transaction with offsets of it has not ended yet" in refused.stdout
+    producer.commit_transaction(TIMEOUT_S)
+    wait_until(lambda: group.at.migrate("rollback", group.name).status == 0)
+    assert group.in_zookeeper()[0] == 9
 
 
 def test_a_step_is_refused_while_the_cluster_has_something_else(group: Group) -> None:

@@ -31,12 +31,12 @@ def take_in_hand(
     from_zookeeper: bool = False,
 ) -> None:
     """The group is in these hands from here on, and of one that is served the offsets are kept as the step says. The
-    answer is whether that was anything new, and possible: what is pending of a transaction would be older than what
-    another place was given meanwhile, and lose to it.
+    answer is whether that was anything new, and possible: what is pending of a transaction, or on its way to be, would
+    be older than what another place was given meanwhile, and lose to it.
     """
     state = decision.state
     elsewhere = hands is Hands.PASSED_THROUGH or step in ZOOKEEPER_IS_RIGHT
-    pending = elsewhere and state.offsets.transactions.has_group(group_id)
+    pending = elsewhere and state.is_in_transaction(group_id)
     new = (state.hands_of(group_id), state.step_of(group_id)) != (hands, step)
     if new and not pending:
         decision.write_hands(group_id, hands, step, cause, from_zookeeper=from_zookeeper)

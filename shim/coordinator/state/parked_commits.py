@@ -118,6 +118,9 @@ class ParkedCommits:
     def __bool__(self) -> bool:
         return bool(self._parked)
 
+    def has_group(self, group: str) -> bool:
+        return any(parked.sent_on.group_id == group for parked in self._parked.values())
+
     def lost(self, producer_id: int) -> None:
         """What was read of that producer's is not in the cluster's log any more."""
         for parked in self._parked.values():

@@ -167,6 +167,10 @@ class PartitionState:
         """Whether a commit in a transaction of that offset is not settled, or is on its way."""
         return key in self.offsets.transactions or key in self.commits
 
+    def is_in_transaction(self, group_id: str) -> bool:
+        """Whether one that has not ended may yet change its offsets: they are pending, or on their way to be."""
+        return self.offsets.transactions.has_group(group_id) or self.commits.has_group(group_id)
+
     def replay_pending(
         self,
         producer: Producer,

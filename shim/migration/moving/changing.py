@@ -117,6 +117,11 @@ class Changing:
         async with self._in_time(group, "what was passed on for it has not been answered"):
             await placement.idle.wait()
 
+    def not_in_transaction(self, group: str) -> None:
+        """To be called once it is :meth:`quiet`. Raises Refused where a transaction may yet change its offsets."""
+        if self.coordinator(group).has_pending(group):
+            raise Refused(f"group {group}: a transaction with offsets of it has not ended yet, try again")
+
     @asynccontextmanager
     async def _in_time(self, group: str, what: str) -> AsyncIterator[None]:
         try:

@@ -187,8 +187,7 @@ class HandOver:
             own = await self._changing.at_rest(lambda: self._own_description(group), await self._own_description(group))
             await self._changing.gathered(group, placement, own.members)
             await self._changing.quiet(group, placement)
-            if self._changing.coordinator(group).has_pending(group):
-                raise Refused(f"group {group}: a transaction with offsets of it has not ended yet, try again")
+            self._changing.not_in_transaction(group)
             offsets = await self._changing.own_offsets(group)
             if why := await self._mirror.kept(group, offsets):
                 raise Refused(f"group {group}: {why}")

@@ -46,6 +46,8 @@ class Stepping:
             if before in IN_ZOOKEEPER:
                 await self._look_at_consumers(group, step)
             await self._changing.quiet(group, placement)
+            if step in ZOOKEEPER_IS_RIGHT:  # which knows none
+                self._changing.not_in_transaction(group)
             if before in IN_ZOOKEEPER or step in IN_ZOOKEEPER:
                 limit = asyncio.timeout(_STEP_SECONDS)
                 try:
