@@ -122,9 +122,8 @@ class Comparison:
             elif group in listed:
                 portion[group] = own
                 offsets += len(own)
-            elif own or coordinator.overruled(
-                group
-            ):  # of one that has none here nothing is written before its first turn, which looks itself
+            elif own or coordinator.overruled(group):
+                # Of one that has none here nothing is written before its first turn, which looks itself.
                 self._touched([group])
             if offsets >= _OFFSETS_AT_ONCE or len(portion) >= _GROUPS_AT_ONCE:
                 await self._compare_portion(number, coordinator, portion)
