@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import pytest
 
 from compat import zookeeper as layout
 from protocol.own.state_log import Step
-from shim.coordinator import GroupCoordinator
+from shim.coordinator import GroupCoordinator, GroupEvent
 from shim.log.checkpoint import TopicPartition
 from shim.migration.own_offsets import own_offsets
 from tests.migration.simulated import virtual_time
@@ -102,9 +103,10 @@ def test_while_its_offsets_are_not_known_nothing_is_deleted(
     """A partition that has yet to catch up with the cluster's transactions says nothing of its offsets."""
     loaded = GroupCoordinator.loaded
 
-    def behind(self: GroupCoordinator, *args: Any) -> None:
-        loaded(self, *args)
+    def behind(self: GroupCoordinator, *args: Any) -> Sequence[GroupEvent]:
+        events = loaded(self, *args)
         self._state.behind.add(0)
+        return events
 
     async def of_a_restart() -> tuple[bytes, bytes]:
         tree, path = ZnodeTree(random.Random(0)), layout.offset_path("g", TOPIC, 0)
