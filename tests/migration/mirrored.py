@@ -98,7 +98,9 @@ class Mirrored:
         self.cluster = cluster
         self.brokers = KeptBrokers(cluster, settings)
         self.groups = WatchedGroups(self.brokers, 0)
-        self.mirror = Mirror(runtime, self.groups, settings, every_seconds=OFTEN_SECONDS)
+        self.mirror = Mirror(
+            runtime, self.groups, settings, every_seconds=OFTEN_SECONDS, nowhere_seconds=OFTEN_SECONDS * 10
+        )
         self._other_brokers = KeptBrokers(cluster, settings)
         self.cluster_groups = ClusterGroups(self._other_brokers)
 

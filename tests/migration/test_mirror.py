@@ -18,6 +18,7 @@ from shim.migration.mirror.guard import Guard
 from shim.migration.mirror.last_written import Written
 from shim.offsets.store import GroupInUse, StoreError, StoreUnavailable
 from tests.conftest import TopicFactory
+from tests.migration.changing_topics import grow
 from tests.migration.mirrored import SETTINGS, eventually, mirrored, transaction
 from tests.migration.test_changing_hands import Member
 from tests.migration.test_first_contact import TIMEOUT_S, commit, produce
@@ -338,6 +339,23 @@ async def test_a_topic_that_is_gone_is_no_failure(
         await at.mirror.fed(group)
         await at.reached(group)
         assert await at.in_cluster(group) == {TopicPartition(topic, 0): (1, -1, "")}
+
+
+async def test_a_partition_that_the_cluster_has_later_is_brought_then(
+    broker: Broker, tmp_path: Path, make_topic: TopicFactory, group: str
+) -> None:
+    topic = make_topic()
+    async with mirrored(broker, tmp_path) as at:
+        await at.serve(group)
+        await at.commit(group, topic, OffsetCommitRequestPartition(0, 1), OffsetCommitRequestPartition(1, 2))
+        await at.reached(group)
+        assert at.mirror.nowhere(group) == {TopicPartition(topic, 1)}
+        await asyncio.to_thread(grow, broker.bootstrap_servers, topic, 2)
+        at.groups.committed.clear()
+        await at.comes_to(group, topic, 2, 1)
+        await at.reached(group)
+        assert not at.mirror.nowhere(group)
+        assert {each for _, offsets in at.groups.committed for each in offsets} == {TopicPartition(topic, 1)}
 
 
 async def test_what_is_forgotten_is_not_written(

@@ -28,6 +28,7 @@ from shim.runtime import Runtime
 from shim.upstream.errors import ARRIVES_WITHIN_SECONDS
 
 _EVERY_SECONDS: Final = 1.0
+_NOWHERE_SECONDS: Final = 60.0
 _What = TypeVar("_What")
 
 WrittenOver = Callable[[str, Committed, Committed], None]
@@ -66,15 +67,18 @@ class Mirror:
         settings: Settings,
         *,
         every_seconds: float = _EVERY_SECONDS,
+        nowhere_seconds: float = _NOWHERE_SECONDS,
     ) -> None:
         """``cluster_groups``: need have no patience, as what fails is tried again here. ``every_seconds``: how often
-        those that were touched get a turn."""
+        those that were touched get a turn. ``nowhere_seconds``: how often it is tried again to write offsets that the
+        cluster had no partition for."""
         self.written = Written()
         """What it has written last, or found there."""
         self._runtime = runtime
         self._cluster = ClusterStore(cluster_groups)
         self._mirrors = settings.offsets_mirror_upstream
         self._every_seconds = every_seconds
+        self._nowhere_seconds = nowhere_seconds
         self._touched = _ByGroup[float]()
         self._unanswered = _ByGroup[float]()
         self._nowhere = _ByGroup[Set[TopicPartition]]()
@@ -179,6 +183,12 @@ class Mirror:
         """Of the group's offsets those that the cluster has no partition for, when it was last given them."""
         return self._nowhere.get(group, frozenset())
 
+    def try_nowhere(self, group: str) -> None:
+        """Those may have come to be there: the group's next turn sends them once more."""
+        if (nowhere := self.nowhere(group)) and group in self.written:
+            self.written.update(group, {}, nowhere)
+            self.touched([group])
+
     async def kept(self, group: str, own: Committed) -> str:
         """What the cluster keeps that the log has in another way, in a line; "" for nothing. ``own``: as the log has
         it by now. Raises StoreError."""
@@ -220,12 +230,19 @@ class Mirror:
         """Until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._comparison.run(), name="comparing with the cluster's own offsets")
+            tasks.create_task(self._try_nowhere(), name="trying offsets that the cluster had no partition for")
             while True:
                 self.touched(self._in_force_there)
                 self._in_force_there.clear()
                 for group in list(self._touched):
                     self._give_turn(group)
                 await asyncio.sleep(self._every_seconds)
+
+    async def _try_nowhere(self) -> None:
+        while True:
+            await asyncio.sleep(self._nowhere_seconds)  # the cluster tells nobody
+            for group in list(self._nowhere):
+                self.try_nowhere(group)
 
     async def drained(self) -> None:
         """Give turns to all that are touched by now, and to those that are found to differ meanwhile, and wait for

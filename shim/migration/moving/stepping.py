@@ -143,6 +143,7 @@ class Stepping:
         return (await self._stores.zookeeper.compare(group))[1]
 
     async def _cluster_differences(self, group: str) -> list[Difference]:
+        self._stores.mirror.try_nowhere(group)
         await self._stores.mirror.fed(group)
         there = await self._changing.cluster_offsets(group)
         own = without(await self._changing.own_offsets(group), self._stores.mirror.nowhere(group))
