@@ -12,6 +12,7 @@ from protocol.errors import DecodeError
 from protocol.own.history_log import ADOPTED, COMMITTED, DELETED, NOT_TOLD, HistoryRecord, decode_history
 from protocol.partition import partition_for
 from protocol.records.batches import Record
+from shim.coordinator.upkeep.topic_deletion import TOPIC_DELETED
 from shim.groups.words import Moved, Partition, Refused, Window
 from shim.log import LogError
 from shim.runtime.history_log import HistoryBatch, HistoryLog, NoHistory, Part, Take
@@ -26,13 +27,14 @@ _Told = Callable[[HistoryBatch, Record], Sequence[HistoryRecord]]
 class Then(NamedTuple):
     """``offsets``: by topic and partition, NO_OFFSET of what had been deleted. ``doubtful``: of these, what came next
     was adopted from the cluster, which may have had another one at that time. ``deleted``: what is known to have been
-    deleted after that time. ``moved``: what the last reset has set and is another offset by now, in words. ``begins``:
-    the time of the first that the history has of the group, in milliseconds since the epoch; None where it has
-    nothing."""
+    deleted after that time. ``other_topics``: topics that were deleted after that time, so that one of that name is
+    another one by now. ``moved``: what the last reset has set and is another offset by now, in words. ``begins``: the
+    time of the first that the history has of the group, in milliseconds since the epoch; None where it has nothing."""
 
     offsets: Mapping[Partition, int]
     doubtful: Set[Partition] = frozenset()
     deleted: Set[Partition] = frozenset()
+    other_topics: Set[str] = frozenset()
     moved: Mapping[Partition, str] = {}
     begins: int | None = None
 
@@ -238,6 +240,7 @@ class _At:
         self._offsets: dict[Partition, int] = {}
         self._later: dict[Partition, str] = {}
         self._deleted: set[Partition] = set()
+        self._other_topics: set[str] = set()
 
     def add(self, records: Iterable[HistoryRecord]) -> None:
         for key, value in records:
@@ -250,11 +253,13 @@ class _At:
                 self._later.setdefault(at, value.cause)
                 if value.deleted != COMMITTED:
                     self._deleted.add(at)
+                    if value.cause == TOPIC_DELETED:
+                        self._other_topics.add(key.topic)
 
     @property
     def told(self) -> Then:
         doubtful = {at for at, cause in self._later.items() if cause == ADOPTED and at in self._offsets}
-        return Then(self._offsets, doubtful, self._deleted, begins=self._begins)
+        return Then(self._offsets, doubtful, self._deleted, self._other_topics, begins=self._begins)
 
 
 class _LastReset:

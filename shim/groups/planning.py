@@ -13,7 +13,7 @@ class Known(NamedTuple):
     """``committed``: what the group has. ``starts``, ``ends``: of the logs, of all partitions in question. ``at_time``:
     the first offset at or after the target's time, where there is one. ``before``: for HISTORY, UNDO and UPSTREAM, what
     is to be had, NO_OFFSET for none; ``doubtful``: of these, what may not be what was committed then; ``deleted``:
-    since then; ``moved``: what is to be told of an undo."""
+    since then; ``other_topics``: of which it is none; ``moved``: what is to be told of an undo."""
 
     committed: Mapping[Partition, int]
     starts: Mapping[Partition, int]
@@ -22,6 +22,7 @@ class Known(NamedTuple):
     before: Mapping[Partition, int] = {}
     doubtful: Set[Partition] = frozenset()
     deleted: Set[Partition] = frozenset()
+    other_topics: Set[str] = frozenset()
     moved: Mapping[Partition, str] = {}
 
 
@@ -71,6 +72,11 @@ def _at_time(_: Target, at: Partition, known: Known) -> _To:
 def _from_history(_: Target, at: Partition, known: Known) -> _To:
     if at not in known.before:
         raise Refused(f"{at[0]}-{at[1]}: the history has nothing of it at that time, or before")
+    if at[0] in known.other_topics:
+        raise Refused(
+            f"{at[0]}-{at[1]}: its topic was deleted after that time, and what was committed is no offset of this one: "
+            "name the other topics (--topic)"
+        )
     none = _To(NO_OFFSET, "it had been deleted by then")
     to = none if known.before[at] == NO_OFFSET else _clipped(known.before[at], at, known)
     notes = [to.note] if to.note else []

@@ -13,10 +13,12 @@ from protocol.messages import delete_groups, offset_delete
 from shim.demo.parts import Broker, ZooKeeper
 from tests.clients.test_admin_of_groups import member
 from tests.conftest import TopicFactory
-from tests.groups.place import Hours, Place, post
+from tests.groups.place import TIMEOUT_S, Hours, Place, post
+from tests.migration.changing_topics import delete, make_many
 from tests.migration.test_changing_hands import administered
 from tests.migration.test_steps import with_zookeeper
 from tests.offsets.conftest import kazoo, put
+from tests.waiting import wait_until
 from tests.wire import WireClient
 
 NONE = -1001
@@ -147,6 +149,35 @@ def test_who_deleted_is_told(place: Place, hours: Hours, fresh_name: Callable[[]
     assert [(each["new_offset"], each["note"]) for each in planned] == [(3, ""), (None, "it had been deleted by then")]
     place.done("reset", group, "--from-history", str(then), "--all-topics", "--yes")
     assert place.committed(group, topic) == [3, NONE]
+
+
+def test_what_was_committed_of_a_topic_that_was_deleted_is_none_of_the_next_one(
+    place: Place, broker: Broker, hours: Hours, make_topic: TopicFactory, fresh_name: Callable[[], str]
+) -> None:
+    topic, kept, group = hours.topic, make_topic(2), fresh_name()
+    place.commit(group, topic, 3, 4)
+    place.commit(group, kept, 0)
+    then = max(row["time_ms"] for row in place.done("history", group)["moves"])
+    delete(broker.bootstrap_servers, topic)
+    asking = AdminClient({"bootstrap.servers": place.bootstrap})
+
+    def is_known() -> bool:
+        asking.list_topics(timeout=TIMEOUT_S)  # which the shim has a look at
+        return bool(place.done("history", group)["moves"][-1]["cause"] == "its topic was deleted")
+
+    wait_until(is_known, "the shim has not noticed", TIMEOUT_S)
+    make_many(broker, [topic], 2)
+    for offsets in ((), (0, 0)):
+        if offsets:
+            place.commit(group, topic, *offsets)
+        refused = place.refused("reset", group, "--from-history", str(then), "--topic", topic, "--yes")
+        assert f"{topic}-0: its topic was deleted after that time" in refused
+        assert place.committed(group, topic) == list(offsets or (NONE, NONE))
+    assert "deleted after that time" in place.refused("reset", group, "--from-history", str(then), "--all-topics")
+    place.done("reset", group, "--from-history", str(then), "--topic", f"{kept}:0", "--yes")
+    now = str(time.time_ns() // 1_000_000)
+    planned = place.done("reset", group, "--from-history", now, "--topic", topic, "--dry-run")["offsets"]
+    assert [(each["new_offset"], each["note"]) for each in planned] == [(0, ""), (0, "")]
 
 
 def test_what_the_cluster_did_meanwhile_is_said(
