@@ -305,7 +305,7 @@ class Migration:
         if place is not None and step is not None:
             return await self._stepping.hindrance(group, place, step)
         if place is not None:
-            return ""
+            return await self._changing.in_cluster(group)
         described = await self._cluster_groups.described(group)
         return self._hand_over.hindrance(group, described) or await self._beside_shims()
 

@@ -17,7 +17,7 @@ from protocol.messages import offset_commit
 from protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from shim.demo.parts import Broker, ZooKeeper
 from tests.conftest import TopicFactory
-from tests.migration.test_changing_hands import Administered, administered
+from tests.migration.test_changing_hands import Administered, Member, administered
 from tests.migration.test_first_contact import TIMEOUT_S
 from tests.migration.test_transactions import begun
 from tests.offsets.conftest import kazoo, put
@@ -42,7 +42,7 @@ class Group:
         self.at = at
         self.name = name
         self.topic = topic
-        self._directly = directly
+        self.directly = directly
         self._others = others
 
     def write_to_zookeeper(self, partition: int, offset: int) -> None:
@@ -55,7 +55,7 @@ class Group:
 
     def commit_directly(self, partition: int, offset: int) -> None:
         """At the brokers."""
-        _commit(self._directly, self.name, TopicPartition(self.topic, partition, offset))
+        _commit(self.directly, self.name, TopicPartition(self.topic, partition, offset))
 
     def commit_as_of_old(self, partition: int, offset: int) -> None:
         """Through the shim, as a consumer of 0.9 to 1.1 with `offsets.storage=kafka` does."""
@@ -79,7 +79,7 @@ class Group:
         return _committed(self.at.shim.bootstrap, self.name, self.topic)
 
     def in_cluster(self) -> list[int]:
-        return _committed(self._directly, self.name, self.topic)
+        return _committed(self.directly, self.name, self.topic)
 
     def in_zookeeper(self) -> list[int]:
         return [int(self._others.get(self._path(partition))[0]) for partition in range(PARTITIONS)]
@@ -237,6 +237,32 @@ def test_a_step_is_refused_while_places_differ(group: Group) -> None:
     assert group.place() == ("kafka", True)
 
 
+def test_the_step_to_the_cluster_is_refused_while_a_member_is_there(group: Group) -> None:
+    done(group.at.migrate("start", group.name))
+    done(group.at.migrate("advance", group.name))
+    done(group.at.migrate("advance", group.name))
+    member = Member(group.directly, group.name, group.topic, **{"client.id": "stray"})
+    try:
+        wait_until(lambda: member.assigned > 0, "it has not joined")
+        group.commit(0, 20)
+        who = f"group {group.name} has 1 member in the cluster, past the shim: stray at /127.0.0.1: stop them there"
+        assert who in not_advanced(group, ("kafka", False))
+        compared = group.at.migrate("verify", group.name)
+        assert (compared.status, "has members in the cluster, past the shim" in compared.stdout) == (1, True), compared
+    finally:
+        member.stop()
+    wait_until(lambda: group.at.migrate("advance", group.name).status == 0, "it is still refused")
+    assert group.in_cluster()[0] == 20
+    member = Member(group.directly, group.name, group.topic, **{"client.id": "stray"})
+    try:
+        wait_until(lambda: member.assigned > 0, "it has not joined")
+        assert who in not_advanced(group, ("upstream", True))
+        ((row,),) = (group.at.migrate("advance", group.name, "--dry-run").json["groups"],)
+        assert who in row["hindrance"]
+    finally:
+        member.stop()
+
+
 def test_the_step_back_is_refused_while_a_transaction_has_not_ended(group: Group) -> None:
     group.write_to_zookeeper(0, 5)
     done(group.at.migrate("start", group.name))
@@ -295,9 +321,9 @@ def test_consumers_in_zookeeper_keep_it_there_until_they_commit_here(group: Grou
     assert group.through_shim() == [23, 20, 22]
 
 
-def not_advanced(group: Group) -> str:
+def not_advanced(group: Group, place: tuple[str, bool] = ("kafka", True)) -> str:
     refused = group.at.migrate("advance", group.name)
-    assert (refused.status, group.place()) == (1, ("kafka", True))
+    assert (refused.status, group.place()) == (1, place)
     return str(refused.json["not_done"][0]["error"])
 
 

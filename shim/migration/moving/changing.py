@@ -21,8 +21,9 @@ from shim.migration.deciding import decide
 from shim.migration.hands.gathering import Gathering
 from shim.migration.hands.placements import Placement, Placements, Whose
 from shim.migration.own_offsets import NotReadable, own_offsets
+from shim.migration.strangers import named
 from shim.migration.words import Refused
-from shim.offsets.cluster.groups import ClusterGroups, Committed
+from shim.offsets.cluster.groups import NOBODY, ClusterGroups, Committed
 from shim.offsets.store import StoreError
 from shim.runtime import Runtime
 from shim.upstream.errors import UpstreamError
@@ -116,6 +117,18 @@ class Changing:
         self._placements.change(group, placement, changing=True)
         async with self._in_time(group, "what was passed on for it has not been answered"):
             await placement.idle.wait()
+
+    async def in_cluster(self, group: str) -> str:
+        """Who is in the group there, past the shim, which keeps it from being written there, or from going there, and
+        what to do; "" for nobody. Raises UpstreamError."""
+        described = await self._cluster_groups.described(group)
+        if described.group_state in NOBODY:
+            return ""
+        members = described.members
+        return (
+            f"group {group} has {counted(len(members), 'member')} in the cluster, past the shim: {named(members)}: "
+            "stop them there, or have them come through the shim"
+        )
 
     def not_in_transaction(self, group: str) -> None:
         """To be called once it is :meth:`quiet`. Raises Refused where a transaction may yet change its offsets."""

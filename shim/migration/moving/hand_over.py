@@ -180,10 +180,8 @@ class HandOver:
     async def give_back(self, group: str, cause: str, *, from_zookeeper: bool = False) -> None:
         """To the cluster's own coordinator, with the offsets that it has here. Raises Refused."""
         async with self._changing.group(group, SERVED, "is in the cluster's hands already") as placement:
-            in_cluster = await self._cluster_groups.described(group)
-            if in_cluster.group_state not in NOBODY:
-                members = counted(len(in_cluster.members), "member")
-                raise Refused(f"group {group} has {members} in the cluster, past the shim: they would go on there")
+            if who := await self._changing.in_cluster(group):
+                raise Refused(who)
             own = await self._changing.at_rest(lambda: self._own_description(group), await self._own_description(group))
             await self._changing.gathered(group, placement, own.members)
             await self._changing.quiet(group, placement)

@@ -61,13 +61,13 @@ class Stepping:
             log.info("group %s: %s from now on, it was %s (%s)", group, STORAGES[step], STORAGES[before], cause)
 
     async def hindrance(self, group: str, before: Step, step: Step) -> str:
-        """Why it would be refused beside what differs; "" for nothing. Raises StoreError."""
+        """Why it would be refused beside what differs; "" for nothing. Raises StoreError, UpstreamError."""
         try:
             if before in IN_ZOOKEEPER:
                 await self._look_at_consumers(group, step)
         except Refused as error:
             return str(error)
-        return ""
+        return await self._changing.in_cluster(group) if step is Step.UPSTREAM_DUAL else ""
 
     async def _with_zookeeper(self, group: str, before: Step, step: Step, cause: str, limit: asyncio.Timeout) -> None:
         zookeeper = self._stores.zookeeper
@@ -112,6 +112,8 @@ class Stepping:
 
     async def _with_cluster(self, group: str, step: Step) -> None:
         """To or from a step at which the cluster's own offsets are kept up to date before anybody is answered."""
+        if step is Step.UPSTREAM_DUAL and (who := await self._changing.in_cluster(group)):
+            raise Refused(who)
         try:
             differing = await self._cluster_differences(group)
         except (StoreError, UpstreamError) as error:

@@ -83,7 +83,7 @@ class ClusterStore:
             if error.code in _GONE:
                 raise _NothingThere(str(error)) from error
             if error.code in _KINDS:
-                raise _KINDS[error.code](str(error)) from error
+                raise _error(error.code, str(error)) from error
             # The same for all groups that a coordinator has, or is yet to have: one line in the log.
             raise StoreUnavailable(f"brokers answer {ErrorCode.for_code(error.code).name}") from error
 
@@ -96,7 +96,12 @@ def _raise_for(refused: Sequence[RefusedPartition]) -> None:
     left = [each for each in refused if not is_nowhere(each)]
     if left:
         more = f" (and {len(left) - 1} more)" if left[1:] else ""
-        raise _KINDS.get(left[0].code, StoreUnavailable)(f"{left[0]}{more}")
+        raise _error(left[0].code, f"{left[0]}{more}")
+
+
+def _error(code: int, told: str) -> StoreError:
+    kind = _KINDS.get(code, StoreUnavailable)
+    return kind(f"{told}: it has members in the cluster, past the shim" if kind is GroupInUse else told)
 
 
 def _with_epochs(found: Committed, own: Committed) -> Committed:
