@@ -151,8 +151,13 @@ class Decision:
         """Answer a request, this one or a parked one."""
         self.outcome.answers.append((asker, response))
 
+    def hear_of(self, member: Member) -> None:
+        """A request of the member has come: its session begins anew."""
+        member.heard_at = self.now
+        self.renew_session(member)
+
     def renew_session(self, member: Member, at_least_ms: int = 0) -> None:
-        """The member has been heard of: its session ends one session timeout from now, and not in less than that."""
+        """Its session ends one session timeout from now, and not in less than that."""
         self.state.deadlines.set(member.session_deadline, self.now + max(member.session_timeout_ms, at_least_ms))
 
     def refuse_join(self, parked: Parked | None, error: ErrorCode, member_id: str) -> None:

@@ -4,7 +4,7 @@ refused, and why.
 The words of clients are in it, so they are cut where they are long; the log sees to it that they stay in one line.
 """
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from itertools import islice
 from typing import Final, Protocol
 
@@ -64,6 +64,8 @@ def takes_place(group: Group, old: Member, member_id: str, caller: Caller) -> Gr
 def waits_for(group: Group, awaited: Sequence[Member], for_ms: int) -> GroupEvent:
     """``for_ms``: so long yet."""
     pending = [f"{_named(each)}, which has not joined yet" for each in islice(group.pending_joins, _MOST_NAMED)]
+    if (more := len(group.pending_joins) - _MOST_NAMED) > 0:
+        pending.append(f"and {more} more of these")
     names = "; ".join([_all_named(awaited), *pending] if awaited else pending)
     values = (group.generation_id, group.state.value, for_ms, names)
     return _of(group.group_id, "generation %d, %s, still waits for %d ms at most, for: %s", *values)
@@ -121,8 +123,9 @@ def inconsistent(group: Group, protocol_type: str, protocols: Sequence[OfferedPr
 # -- why members are gone
 
 
-def left(reason: str | None) -> str:
-    """``reason``: in the client's words, where it gives one (KIP-800)."""
+def left(reasons: Set[str | None]) -> str:
+    """``reasons``: in the client's words, where it gives one (KIP-800); told where it is the same of all."""
+    (reason,) = reasons if len(reasons) == 1 else (None,)
     return f"as it has left{_in_their_words(reason)}"
 
 

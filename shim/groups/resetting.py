@@ -184,10 +184,7 @@ class Resetting:
         if target.kind is Kind.TIME:
             offsets = await self._ends(partitions, target.number)
             at_time = {at: offset for at, offset in offsets.items() if offset != NO_RECORD}
-        return Known(
-            *(found.offsets, starts, ends, at_time),
-            *(then.offsets, then.doubtful, then.deleted, then.other_topics, then.moved),
-        )
+        return Known(found.offsets, starts, ends, at_time, *then[:-1])
 
     async def _ends(self, partitions: Collection[Partition], timestamp: int) -> dict[Partition, int]:
         offsets: dict[Partition, int] = {}

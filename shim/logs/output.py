@@ -11,6 +11,7 @@ from contextlib import contextmanager, suppress
 from typing import Final, TextIO
 
 from shim.config import BY_NAME, HIDDEN, Settings
+from shim.counted import counted
 from shim.logs.lines import Conceal, JsonLines, TextLines
 from shim.logs.repeats import LeftOut, Repeats, event_of
 
@@ -133,14 +134,14 @@ class LogOutput(logging.Handler):
 
 
 def _line_of(left_out: LeftOut) -> logging.LogRecord:
-    event, events = left_out
-    of_group = f" of group {event.group}" if event.group else ""
+    event, events, groups = left_out
+    of_groups = f" of {counted(groups, 'group')}" if groups else ""
     return logging.LogRecord(
         event.logger,
         event.level,
         "",
         0,
         "%d more like this%s were left out in a minute (log.repeat.max.per.minute): %s",
-        (events, of_group, event.template),
+        (events, of_groups, event.template),
         None,
     )

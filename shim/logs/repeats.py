@@ -28,8 +28,11 @@ class Event(NamedTuple):
 
 
 class LeftOut(NamedTuple):
+    """``groups``: of how many, where that was of some of them."""
+
     event: Event
     events: int
+    groups: int = 0
 
 
 class _Minute:
@@ -69,14 +72,22 @@ class Repeats:
         return min(self.most, MOST_OF_A_GROUP) if event.group else self.most
 
     def over(self, now: float) -> Iterator[LeftOut]:
-        """Forget the minutes that are over, oldest first; of each in which events were left out, how many."""
+        """Forget the minutes that are over, oldest first; of each in which events were left out, how many. Of groups
+        those of all of them together: there may be thousands."""
+        of_groups: dict[Event, LeftOut] = {}
         while self._minutes:
             event, minute = next(iter(self._minutes.items()))
             if now - minute.began < MINUTE:
-                return
+                break
             del self._minutes[event]
             if self.most > 0 and (left_out := minute.count - self._most_of(event)) > 0:
-                yield LeftOut(event, left_out)
+                if not event.group:
+                    yield LeftOut(event, left_out)
+                    continue
+                of_all = event._replace(group="")
+                before = of_groups.get(of_all, LeftOut(of_all, 0))
+                of_groups[of_all] = LeftOut(of_all, before.events + left_out, before.groups + 1)
+        yield from of_groups.values()
 
     def next_over(self) -> float | None:
         """When the oldest minute is over; None: there is none."""

@@ -37,7 +37,7 @@ def encoded(waiting: Mapping[object, Ticket], outcome: Outcome) -> Decided:
     if len(answers) > 1 and len({asker for asker, _ in answers}) < len(answers):
         raise RuntimeError("two answers to one request")
     if outcome.rows:
-        return _rows(outcome.rows, answers)
+        return _rows(outcome.rows, answers, outcome.events)
     records = [(encode_key(key), None if value is None else encode_value(value)) for key, value in outcome.records]
     history: list[Record] = [encode_history(record) for record in outcome.history]
     if outcome.transaction is not None:
@@ -46,7 +46,7 @@ def encoded(waiting: Mapping[object, Ticket], outcome: Outcome) -> Decided:
     return Decided(_batches(records, outcome), history, answers, state, outcome.events)
 
 
-def _rows(rows: Sequence[RowsOfTopic], answers: list[tuple[Ticket, Any]]) -> Decided:
+def _rows(rows: Sequence[RowsOfTopic], answers: list[tuple[Ticket, Any]], events: Sequence[GroupEvent]) -> Decided:
     count = 0
     offsets: list[Run] = []
     history: list[Run] = []
@@ -56,7 +56,9 @@ def _rows(rows: Sequence[RowsOfTopic], answers: list[tuple[Ticket, Any]]) -> Dec
         if who is not None:
             history.append(history_run(group, topic, of_topic, now, who))
     batch: Runs = _new(Runs, (offsets, count))
-    made: Decided = _new(Decided, ([batch], _new(Runs, (history, len(history))) if history else [], answers, (), ()))
+    made: Decided = _new(
+        Decided, ([batch], _new(Runs, (history, len(history))) if history else [], answers, (), events)
+    )
     return made
 
 

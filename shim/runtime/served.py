@@ -62,6 +62,10 @@ class ServedPartitions(ReadablePartitions):
         self._keeper.take_settings(settings)
         self._log.take_settings(settings)
 
+    def now(self) -> int:
+        """By the clock of all that is decided, in milliseconds since the epoch."""
+        return self._clock.now()
+
     # -- whose partitions are
 
     @property

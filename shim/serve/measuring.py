@@ -196,7 +196,7 @@ async def _of_groups(runtime: Runtime) -> Iterable[tuple[Metric, Sequence[Sample
     at_steps = Counter({("served", str(storage)): 0 for storage in STORAGES.values()})
     passed_through = ("passed_through", str(PASSED_THROUGH))
     at_steps[passed_through] = members = offsets = 0
-    now_ms = time.time_ns() // 1_000_000
+    now_ms = runtime.now()
     longest_ms = 0
     for coordinator in _coordinators(runtime):
         await asyncio.sleep(0)  # clients have their turn

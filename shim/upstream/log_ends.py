@@ -102,11 +102,13 @@ async def log_ends(
 
 
 class _Impatient:
-    """See :class:`Asked`. Raises UpstreamError, too, of a broker that has not answered in that time."""
+    """See :class:`Asked`. Raises UpstreamError, too, of a broker that has not answered in that time: at once where that
+    was so before."""
 
     def __init__(self, cluster: Asked, within_seconds: float) -> None:
         self._cluster = cluster
         self._within_seconds = within_seconds
+        self._silent: dict[int, str] = {}
 
     @property
     def addresses(self) -> Mapping[int, HostPort]:
@@ -124,13 +126,16 @@ class _Impatient:
 
     @asynccontextmanager
     async def _answering(self, node_id: int) -> AsyncIterator[None]:
+        if node_id in self._silent:
+            raise UpstreamError(self._silent[node_id])
         try:
             async with asyncio.timeout(self._within_seconds):
                 yield
         except TimeoutError:
             address = self.addresses.get(node_id)
             named = f"broker {node_id}" if address is None else f"broker {node_id} at {address}"
-            raise UpstreamError(f"{named} has not answered in {self._within_seconds:g} s") from None
+            self._silent[node_id] = f"{named} has not answered in {self._within_seconds:g} s"
+            raise UpstreamError(self._silent[node_id]) from None
 
 
 class _Leaders(NamedTuple):
@@ -204,7 +209,9 @@ async def _asked(
     )
     version = await cluster.newest(node_id, list_offsets.API, at_least=_SINGLE_OFFSET, at_most=_NEWEST)
     answer = await cluster.ask(node_id, list_offsets.API, request, version=version)
-    return {
+    nothing = UpstreamError(f"broker {node_id} has answered with nothing of it")
+    found: dict[Partition, int | UpstreamError] = dict.fromkeys(partitions, nothing)
+    return found | {
         (topic.name, each.partition_index): UpstreamError(_refusal((topic.name, each.partition_index), each.error_code))
         if each.error_code
         else each.offset

@@ -25,6 +25,14 @@ def generation(d: Driven, group: str = "g") -> Generation:
     return found
 
 
+def _assigned(d: Driven, instance: str) -> int:
+    """A group of one static member; its JoinGroup."""
+    ticket = d.ask_join(instance=instance, session=1_000_000)
+    d.advance(3_000)
+    d.ask_sync(d.joined(ticket).member_id, 1, {}, instance=instance)
+    return ticket
+
+
 class TestALifeOfAGroup:
     def test_first_member_generation_assignment_and_end(self) -> None:
         d = Driven()
@@ -173,7 +181,7 @@ class TestWhoIsAwaited:
         began = d.now
         d.ask_sync(two, number)
         found = generation(d)
-        assert found.awaited == [Awaited(one, "client", "/127.0.0.1", began, leads=True)]
+        assert found.awaited == [Awaited(one, "client", "/127.0.0.1", began - 6_000, leads=True)]
         assert (found.state, found.until_ms, found.since_ms) == ("CompletingRebalance", began + 60_000, began)
         told(d)
         for _ in range(12):
@@ -211,6 +219,62 @@ class TestWhoIsAwaited:
         waits, rebalance = told(d)
         assert waits.startswith("group g: generation 2, Stable, still waits for ")
         assert "gone, without a SyncGroup within the rebalance timeout, 60000 ms: b-2" in rebalance
+
+    def test_when_it_was_heard_of(self) -> None:
+        """A member lives whose requests come; that the coordinator has given it time says nothing of it."""
+        d = Driven()
+        (leader, follower), number = d.stable(2, session=60_000)
+        d.advance(20_000)
+        d.heartbeat(follower, number)
+        heard = d.now
+        d.advance(20_000)
+        d.ask_join(leader)
+        assert [each.heard_ms for each in generation(d).awaited] == [heard]
+        d.restart()
+        d.ask_join(leader)
+        assert [each.heard_ms for each in generation(d).awaited] == [None]
+        d.commit(follower, number)
+        assert [each.heard_ms for each in generation(d).awaited] == [d.now]
+
+    def test_the_time_for_a_leader_to_assign_is_no_word_of_it(self) -> None:
+        d = Driven()
+        (one, _), _ = d.member(), d.member()
+        joined = d.now
+        d.advance(6_000)
+        assert [each.heard_ms for each in generation(d).awaited] == [joined, joined]
+        assert generation(d).awaited[0].member_id == one
+
+    def test_it_is_told_again(self) -> None:
+        d = Driven()
+        (leader, follower), number = d.stable(2, session=60_000, rebalance=300_000)
+        d.ask_join(leader, rebalance=300_000)
+        told(d)
+        for _ in range(29):
+            d.advance(10_000)
+            d.heartbeat(follower, number)
+        assert [each.split("waits for ")[1].split(" ms")[0] for each in told(d)] == [
+            *("290000", "230000", "170000", "110000", "50000")
+        ]
+
+    def test_members_of_whom_none_comes_are_told_of_for_as_long(self) -> None:
+        d = Driven()
+        member = d.joined(_assigned(d, "a")).member_id
+        d.leave(d.member(session=600_000)[0])  # so that a rebalance is under way, in which nobody joins
+        told(d)
+        d.advance(400_000)
+        waits = [each for each in told(d) if "still waits" in each]
+        assert len(waits) >= 6
+        assert all(member in each for each in waits)
+
+    def test_of_many_that_have_ids_a_few_are_named(self) -> None:
+        d = Driven()
+        (leader,), _ = d.stable()
+        for _ in range(8):
+            d.ask_join(session=60_000)
+        told(d)
+        d.ask_join(leader)
+        d.advance(10_000)
+        assert told(d)[1].endswith("client-6, which has not joined yet; and 3 more of these")
 
     def test_whoever_was_given_an_id_and_does_not_join(self) -> None:
         d = Driven()
@@ -375,6 +439,17 @@ class TestWordsOfClients:
         member = d.joined(d.ask_join()).member_id
         d.ask_join(member, reason=f"need to re-join with the given member-id: {member}")
         assert told(d)[0].endswith(": member client-1 (client at /127.0.0.1) has joined")
+
+
+class TestLeaving:
+    def test_each_has_its_own_reason(self) -> None:
+        d = Driven()
+        (one, two, three), _ = d.stable(3)
+        told(d)
+        d.leave(MemberIdentity(one, reason="rolling restart"), MemberIdentity(two, reason="too slow"))
+        assert "gone, as it has left: client-1" in told(d)[0]
+        d.leave(MemberIdentity(three, reason="rolling restart"))
+        assert "gone, as it has left, saying 'rolling restart': client-3" in told(d)[0]
 
 
 class TestMany:

@@ -34,9 +34,10 @@ def _begun() -> Transacting:
     """With a transaction that has an offset of the group pending."""
     d = Transacting()
     d.commit(offsets=[("orders", 1, 1)])
-    _, sent_on = d.ask_txn_commit([(*AT, PENDING)])
+    ticket, sent_on = d.ask_txn_commit([(*AT, PENDING)])
     assert sent_on is not None
     d.read(10, sent_on)
+    d.tell(ticket, sent_on)
     return d
 
 

@@ -24,7 +24,7 @@ def test_so_many_a_minute_and_the_rest_is_counted() -> None:
     assert [repeats.may_pass(A, now) for now in (0.0, 1.0, 2.0, 3.0)] == [True, True, False, False]
     assert repeats.may_pass(B, 3.0), "another event is not held up"
     assert not list(repeats.over(MINUTE - 1))
-    assert [tuple(each) for each in repeats.over(MINUTE)] == [(A, 2)]
+    assert [tuple(each) for each in repeats.over(MINUTE)] == [(A, 2, 0)]
     assert repeats.may_pass(A, MINUTE)
     assert repeats.next_over() == 3.0 + MINUTE
 
@@ -109,7 +109,7 @@ def test_one_group_takes_no_room_from_the_others() -> None:
     noisy, quiet = A._replace(group="noisy"), A._replace(group="quiet")
     assert sum(repeats.may_pass(noisy, 0.0) for _ in range(5_000)) == MOST_OF_A_GROUP
     assert repeats.may_pass(quiet, 0.0)
-    assert [tuple(each) for each in repeats.over(MINUTE)] == [(noisy, 5_000 - MOST_OF_A_GROUP)]
+    assert [tuple(each) for each in repeats.over(MINUTE)] == [(A, 5_000 - MOST_OF_A_GROUP, 1)]
 
 
 def test_all_groups_together_have_what_one_event_has() -> None:
@@ -129,4 +129,13 @@ def test_whose_lines_were_left_out_is_told() -> None:
     output.close()
     lines = stream.getvalue().splitlines()
     assert len(lines) == MOST_OF_A_GROUP + 1
-    assert "2 more like this of group g were left out in a minute" in lines[-1]
+    assert "2 more like this of 1 group were left out in a minute" in lines[-1]
+
+
+def test_of_thousands_of_groups_a_line_tells() -> None:
+    repeats = Repeats(100)
+    for number in range(3_000):
+        for _ in range(MOST_OF_A_GROUP + 1):
+            repeats.may_pass(A._replace(group=str(number)), 0.0)
+    told = [tuple(each) for each in repeats.over(MINUTE)]
+    assert told == [(A, 3_000 * MOST_OF_A_GROUP - 100, 0), (A, 3_000, 3_000)]

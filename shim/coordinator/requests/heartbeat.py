@@ -31,7 +31,7 @@ def _beat(decision: Decision, request: HeartbeatRequest) -> ErrorCode:
         return error
     if request.generation_id != group.generation_id:
         return ErrorCode.ILLEGAL_GENERATION
-    decision.renew_session(group.members[request.member_id])
+    decision.hear_of(group.members[request.member_id])
     if group.state is GroupState.PREPARING_REBALANCE:
         return ErrorCode.REBALANCE_IN_PROGRESS
     return ErrorCode.NONE

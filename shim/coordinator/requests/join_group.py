@@ -213,6 +213,7 @@ class _Join:
         member.session_timeout_ms = self.request.session_timeout_ms
 
     def _park(self, group: Group, member: Member) -> None:
+        member.heard_at = self.decision.now
         # The client has asked again on another connection; nobody waits for the older answer, but none is left without.
         replaced = group.park_join(member, self.parked)
         self.decision.refuse_join(replaced, ErrorCode.REBALANCE_IN_PROGRESS, member.member_id)
@@ -228,6 +229,7 @@ class _Join:
         # In Kafka the session is as long as the old member had asked for. Where that is shorter than what the new one
         # asks for, a member that lives would be thrown out before its first heartbeat.
         self._update(group, member)
+        member.heard_at = decision.now
         decision.renew_session(member, at_least_ms=old.session_timeout_ms)
         if group.state is GroupState.STABLE and group.protocol_name == group.select_protocol():
             assignments = {m.member_id: m.assignment for m in group.members.values()}

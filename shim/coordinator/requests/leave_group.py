@@ -29,8 +29,8 @@ def leave_group(decision: Decision, _caller: Caller, version: int, request: Leav
         )
         decision.answer(asker, _response(ErrorCode.NONE, members))
     if group is not None and group.state is not GroupState.EMPTY and ErrorCode.NONE in errors:
-        first = errors.index(ErrorCode.NONE)
-        why = events.left(identities[first].reason) if left else events.has_not_joined(identities[first].member_id)
+        accepted = [who for who, error in zip(identities, errors, strict=True) if error is ErrorCode.NONE]
+        why = events.left({who.reason for who in accepted}) if left else events.has_not_joined(accepted[0].member_id)
         if left and group.state is GroupState.PREPARING_REBALANCE:
             decision.tell(events.gone(group, left, why))
         rebalance_or_complete_join(decision, group, events.are_gone(left, why))

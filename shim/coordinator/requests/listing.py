@@ -11,8 +11,8 @@ from shim.coordinator.state.group import Group, GroupState, Member
 
 
 class Awaited(NamedTuple):
-    """A member that others wait for. ``heard_ms``: when it was heard of last, in milliseconds since the epoch; None
-    where nobody knows. ``leads``: it is to bring the assignment."""
+    """A member that others wait for. ``heard_ms``: when its last request came, in milliseconds since the epoch; None
+    where none has since the shim began. ``leads``: it is to bring the assignment."""
 
     member_id: str
     client_id: str
@@ -109,16 +109,12 @@ def generation(group: Group, deadlines: Deadlines[Any]) -> Generation:
         group.state.value,
         group.state_timestamp,
         group.rebalance_reason,
-        [_awaited(group, member, deadlines) for member in awaited],
+        [_awaited(group, member) for member in awaited],
         list(group.pending_joins),
         deadlines.get(deadline),
     )
 
 
-def _awaited(group: Group, member: Member, deadlines: Deadlines[Any]) -> Awaited:
-    ends_ms = deadlines.get(member.session_deadline)
-    return Awaited(
-        *(member.member_id, member.client_id, member.client_host),
-        None if ends_ms is None else ends_ms - member.session_timeout_ms,
-        group.leader == member.member_id,
-    )
+def _awaited(group: Group, member: Member) -> Awaited:
+    leads = group.leader == member.member_id
+    return Awaited(member.member_id, member.client_id, member.client_host, member.heard_at, leads)

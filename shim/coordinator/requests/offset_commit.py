@@ -55,7 +55,7 @@ def offset_commit(decision: Decision, caller: Caller, version: int, request: Off
             if not state.has_room_for_group(request.group_id):
                 error = ErrorCode.POLICY_VIOLATION
         elif group.state is not GroupState.EMPTY:
-            decision.renew_session(group.members[request.member_id])
+            decision.hear_of(group.members[request.member_id])
     if error is ErrorCode.NONE and rows and request.retention_time_ms == -1:
         _commit_rows(decision, remembered, request)
         decision.answer(asker, _new(AllCommitted, (request,)))

@@ -15,6 +15,7 @@ _NOBODY_JOINED_WAIT_MS = 1_000
 
 # Most rebalances are over by then.
 _TOLD_AFTER_MS = 10_000
+_TOLD_AGAIN_MS = 60_000
 
 
 def rebalance_or_complete_join(decision: Decision, group: Group, why: str) -> None:
@@ -88,6 +89,7 @@ def complete_join(decision: Decision, group: Group) -> None:
     if not group.members:
         _become_empty(decision, group)
     elif not group.elect_joined_leader():
+        _tell_later(decision, group)
         deadlines.set(group.join_deadline, decision.now + max(group.rebalance_timeout_ms(), _NOBODY_JOINED_WAIT_MS))
     else:
         _next_generation(decision, group)
@@ -140,6 +142,7 @@ def still_waits(decision: Decision, group: Group) -> None:
     until = decision.state.deadlines.get(deadline)
     if until is not None and (awaited or group.pending_joins):
         decision.tell(events.waits_for(group, awaited, until - decision.now))
+        decision.state.deadlines.set(group.tell_deadline, decision.now + _TOLD_AGAIN_MS)
 
 
 def _tell_later(decision: Decision, group: Group) -> None:

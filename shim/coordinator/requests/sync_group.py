@@ -25,6 +25,7 @@ def sync_group(decision: Decision, caller: Caller, version: int, request: SyncGr
         decision.answer(asker, sync_response(error))
         return
     member = group.members[request.member_id]
+    member.heard_at = decision.now
     group.forget_pending_sync(member.member_id)
     if not group.pending_syncs:
         decision.state.deadlines.cancel(group.sync_deadline)

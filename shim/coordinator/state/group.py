@@ -94,13 +94,15 @@ class InitialDelay(NamedTuple):
 
 
 class Member:
-    """A member of a group. Times in milliseconds. `is_new` until its first join is answered."""
+    """A member of a group. Times in milliseconds. `is_new` until its first join is answered. `heard_at`: when its last
+    request came, since the epoch; None of one that was read from the log."""
 
     __slots__ = (
         "assignment",
         "client_host",
         "client_id",
         "group_instance_id",
+        "heard_at",
         "is_new",
         "join",
         "member_id",
@@ -132,6 +134,7 @@ class Member:
         self.protocols = protocols
         self.assignment = assignment
         self.is_new = False
+        self.heard_at: int | None = None
         self.join: Parked | None = None
         self.sync: Parked | None = None
         self.session_deadline = Deadline(DeadlineKind.SESSION, group_id, member_id)
