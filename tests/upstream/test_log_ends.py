@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
+from collections.abc import Collection, Mapping
+from typing import Any
 
 import pytest
 from confluent_kafka import Producer
 
+from protocol.api import Api
+from protocol.messages import list_offsets, metadata
 from shim.config import HostPort, Settings
 from shim.demo.parts import Broker
 from shim.offsets.cluster.kept_brokers import KeptBrokers
 from shim.upstream import Cluster, LogEnds
+from shim.upstream.log_ends import log_ends
 from tests.conftest import TopicFactory
 
 NOT_AGAIN = 3600.0
@@ -66,3 +72,52 @@ async def test_a_broker_that_is_gone(
         ends.close()
         brokers.close()
     assert caplog.text.count("where partitions end cannot be asked for now") == 1
+
+
+class Made:
+    """A cluster in which broker 1 leads all partitions. Node ids in ``hung`` never answer; ``leaves_out``: of what
+    partitions broker 1 says nothing. A fake: no broker leaves one out."""
+
+    def __init__(self, hung: int | None = None, leaves_out: Collection[str] = ()) -> None:
+        self.addresses: Mapping[int, HostPort] = {0: HostPort("h0", 1), 1: HostPort("h1", 1)}
+        self.asked: list[int] = []
+        self._hung = hung
+        self._leaves_out = leaves_out
+
+    async def newest(self, node_id: int, api: Api[Any, Any], *, at_least: int, at_most: int) -> int:
+        return at_most
+
+    async def ask(self, node_id: int, api: Api[Any, Any], request: Any, *, version: int | None = None) -> Any:
+        self.asked.append(node_id)
+        if node_id == self._hung:
+            await asyncio.Event().wait()
+        if api is metadata.API:
+            partitions = (metadata.MetadataResponsePartition(error_code=0, partition_index=0, leader_id=1),)
+            return metadata.MetadataResponse(
+                topics=tuple(
+                    metadata.MetadataResponseTopic(name=topic.name, error_code=0, partitions=partitions)
+                    for topic in request.topics
+                )
+            )
+        return list_offsets.ListOffsetsResponse(
+            topics=tuple(
+                list_offsets.ListOffsetsTopicResponse(
+                    topic.name, (list_offsets.ListOffsetsPartitionResponse(0, 0, offset=7),)
+                )
+                for topic in request.topics
+                if topic.name not in self._leaves_out
+            )
+        )
+
+
+async def test_a_broker_that_hangs_is_waited_for_once() -> None:
+    cluster = Made(hung=0)
+    found = await log_ends(cluster, {(f"t{number}", 0) for number in range(3_000)}, within_seconds=0.01)
+    assert set(found.values()) == {7}
+    assert cluster.asked.count(0) == 1
+
+
+async def test_what_a_broker_leaves_out_is_not_known() -> None:
+    found = await log_ends(Made(leaves_out=["b"]), {("a", 0), ("b", 0)})
+    assert found["a", 0] == 7
+    assert str(found["b", 0]) == "broker 1 has answered with nothing of it"

@@ -87,6 +87,8 @@ class RunningShim:
                 return json.loads(response.read())
             except (OSError, http.client.HTTPException, ValueError):
                 raise self._is_not_known("the answer was cut off", look) from None
+            except KeyboardInterrupt:
+                raise self._is_not_known("stopped", look) from None
 
     def post(self, path: str, question: Row, look: str | None = None) -> Answers:
         """The groups that ``question`` is about, as each is done. ``look``: see :meth:`change`, of what changes them;
