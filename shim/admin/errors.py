@@ -21,3 +21,7 @@ class NotOffered(NotDone):
 
 class BrokenOff(Exception):
     """It had begun, or may have, and nobody knows that it was brought to its end."""
+
+
+class StoppedLooking(KeyboardInterrupt):
+    """Ctrl-C while a shim was asked something, and nothing had been asked of it before that changes anything."""

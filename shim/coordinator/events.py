@@ -207,7 +207,7 @@ def _who(member_id: str, caller: Caller) -> str:
 
 
 def _named(member_id: str | None) -> str:
-    return _cut(member_id) or "no member id"
+    return _cut(member_id) or "a client without a member id"
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -156,7 +156,7 @@ class TestWhoIsAwaited:
         d.ask_join(one, rebalance=20_000)  # the leader's
         d.ask_join(two, rebalance=20_000)
         found = generation(d)
-        assert found.awaited == [Awaited(three, "client", "/127.0.0.1", began, leads=False)]
+        assert found.awaited == [Awaited(three, "client", "/127.0.0.1", began, leads=False, removed_ms=began + 10_000)]
         assert (found.state, found.since_ms, found.until_ms) == ("PreparingRebalance", began, began + 20_000)
         told(d)
         for _ in range(4):
@@ -181,7 +181,9 @@ class TestWhoIsAwaited:
         began = d.now
         d.ask_sync(two, number)
         found = generation(d)
-        assert found.awaited == [Awaited(one, "client", "/127.0.0.1", began - 6_000, leads=True)]
+        assert found.awaited == [
+            Awaited(one, "client", "/127.0.0.1", began - 6_000, leads=True, removed_ms=began + 10_000)
+        ]
         assert (found.state, found.until_ms, found.since_ms) == ("CompletingRebalance", began + 60_000, began)
         told(d)
         for _ in range(12):
@@ -365,8 +367,8 @@ class TestWhatIsRefused:
         told(d)
         d.ask_join(protocols=(("cooperative-sticky", SUBSCRIPTION),))
         assert told(d) == [
-            "group g: no member id (client at /127.0.0.1) may not join: INCONSISTENT_GROUP_PROTOCOL (it offers "
-            "cooperative-sticky of type 'consumer'; all members of the group offer range of type 'consumer')"
+            "group g: a client without a member id (client at /127.0.0.1) may not join: INCONSISTENT_GROUP_PROTOCOL "
+            "(it offers cooperative-sticky of type 'consumer'; all members of the group offer range of type 'consumer')"
         ]
 
     def test_a_session_timeout_that_is_too_short(self) -> None:

@@ -33,6 +33,8 @@ class Around:
         self.changing.at_rest = AsyncMock(return_value=described)
         self.changing.gathered = AsyncMock(return_value={})
         self.changing.quiet = AsyncMock()
+        self.changing.in_cluster = AsyncMock(return_value="")
+        self.changing.coordinator.return_value.overruled.return_value = {}
         self.changing.cluster_offsets = AsyncMock(return_value=offsets)
         self.changing.own_offsets = AsyncMock(return_value=_OFFSETS)
         self.changing.done = AsyncMock(side_effect=AssertionError("adopted"))

@@ -6,11 +6,11 @@ import http.client
 import json
 import ssl
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from typing import Any, Final, NamedTuple
 from urllib.parse import urlencode
 
-from shim.admin.errors import BrokenOff, Declined, NotDone, NotOffered
+from shim.admin.errors import BrokenOff, Declined, NotDone, NotOffered, StoppedLooking
 from shim.admin.live.asked.migration import NotKnown
 from shim.admin.live.shown.documents import JSON, LINES, Row, encoded
 from shim.config import HostPort
@@ -57,23 +57,33 @@ class RunningShim:
         self._address = address
         self._waiting = waiting
         self._tls = tls
+        self._changes = False
         self._authorization = {"Authorization": f"Bearer {token}"} if token else {}
 
     def get(self, path: str, query: Sequence[tuple[str, str]] = ()) -> Any:
         """The document. Raises NotKnown besides."""
-        response = self._sent("GET", f"{path}?{urlencode(query)}" if query else path)
-        with response:
+        with self._looking(), self._sent("GET", f"{path}?{urlencode(query)}" if query else path) as response:
             return self._document(response)
 
     def ask(self, path: str, question: Row) -> Any:
         """As :meth:`get`, where the question takes a body."""
-        response = self._sent("POST", path, encoded(question))
-        with response:
+        with self._looking(), self._sent("POST", path, encoded(question)) as response:
             return self._document(response)
+
+    @contextmanager
+    def _looking(self) -> Iterator[None]:
+        """Raises StoppedLooking for a KeyboardInterrupt."""
+        try:
+            yield
+        except KeyboardInterrupt:
+            if self._changes:
+                raise
+            raise StoppedLooking from None
 
     def change(self, path: str, wanted: Row, look: str) -> Any:
         """Has it done, and gives the document. Raises BrokenOff besides, where nobody knows what became of it: once it
         is asked for, a shim that goes, or says nothing, may have done it. ``look``: the command that shows it."""
+        self._changes = True
         try:
             response = self._sent("POST", path, encoded(wanted), look)
         except Declined as error:
@@ -93,6 +103,7 @@ class RunningShim:
     def post(self, path: str, question: Row, look: str | None = None) -> Answers:
         """The groups that ``question`` is about, as each is done. ``look``: see :meth:`change`, of what changes them;
         BrokenOff is raised as there."""
+        self._changes = self._changes or look is not None
         response = self._sent("POST", path, encoded(question), look)
         try:
             begun = json.loads(response.readline(_LONGEST_LINE))

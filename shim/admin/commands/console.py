@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final, ParamSpec, Self, TextIO, TypeVar
 import click
 
 from shim.admin.commands.hints import pasteable
-from shim.admin.errors import BrokenOff, NotDone
+from shim.admin.errors import BrokenOff, NotDone, StoppedLooking
 from shim.admin.live.asked.migration import NotKnown
 from shim.config import SettingError
 from shim.log import CorruptLog, LogError
@@ -77,6 +77,8 @@ def in_one_line(command: Callable[Asked, Given]) -> Callable[Asked, Given]:
                 raise
             where = f"{error.filename}: " if error.filename else ""
             raise Refused(f"{where}{reason_of(error)}") from error
+        except StoppedLooking as error:
+            raise Refused("stopped; nothing was done") from error
 
     return told
 

@@ -212,6 +212,8 @@ def _awaited_shown(member: Row) -> str:
         who.append("the leader")
     if member["heard_ms"] is not None:
         who.append(f"heard of at {time_shown(member['heard_ms'])}")
+    if member["removed_ms"] is not None:
+        who.append(f"unless it is heard of again removed at {time_shown(member['removed_ms'])}")
     return f"{member['member_id']} ({', '.join(who)})"
 
 

@@ -12,13 +12,15 @@ from shim.coordinator.state.group import Group, GroupState, Member
 
 class Awaited(NamedTuple):
     """A member that others wait for. ``heard_ms``: when its last request came, in milliseconds since the epoch; None
-    where none has since the shim began. ``leads``: it is to bring the assignment."""
+    where none has since the shim began. ``leads``: it is to bring the assignment. ``removed_ms``: when its
+    session ends, unless it is heard of again."""
 
     member_id: str
     client_id: str
     client_host: str
     heard_ms: int | None
     leads: bool
+    removed_ms: int | None
 
 
 class Generation(NamedTuple):
@@ -109,12 +111,13 @@ def generation(group: Group, deadlines: Deadlines[Any]) -> Generation:
         group.state.value,
         group.state_timestamp,
         group.rebalance_reason,
-        [_awaited(group, member) for member in awaited],
+        [_awaited(group, member, deadlines) for member in awaited],
         list(group.pending_joins),
         deadlines.get(deadline),
     )
 
 
-def _awaited(group: Group, member: Member) -> Awaited:
+def _awaited(group: Group, member: Member, deadlines: Deadlines[Any]) -> Awaited:
     leads = group.leader == member.member_id
-    return Awaited(member.member_id, member.client_id, member.client_host, member.heard_at, leads)
+    removed_ms = deadlines.get(member.session_deadline)
+    return Awaited(member.member_id, member.client_id, member.client_host, member.heard_at, leads, removed_ms)

@@ -24,7 +24,7 @@ HOSTILE: Final = '<img src=x onerror="alert(1)">\u202e'
 PAGES: Final = ("#/", "#/groups", "#/group/group-0001", "#/clients", "#/migration")
 
 
-AWAITED: Final = Awaited("m-1", "etl", "/10.0.0.4", 1_700_000_000_000, leads=True)
+AWAITED: Final = Awaited("m-1", "etl", "/10.0.0.4", 1_700_000_000_000, leads=True, removed_ms=None)
 
 
 class Large(Grouped):

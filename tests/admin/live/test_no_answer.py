@@ -18,7 +18,7 @@ import pytest
 from click.testing import CliRunner
 
 from shim.admin.commands import admin_client, console
-from shim.admin.live.asked.groups import Plan, Scope, Target
+from shim.admin.live.asked.groups import Details, Plan, Scope, Target
 from shim.admin.live.asked.migration import GroupStatus, Source
 from shim.demo.parts import free_port
 from shim.main import cli
@@ -334,6 +334,35 @@ def test_ctrl_c() -> None:
     assert json.loads(stdout) == {"groups": [], "not_done": []}
     assert stderr == "Error: stopped; groups under way are brought to an end, no others begun\n"
     assert (moved.groups["g"].storage, moved.cancelled) == ("kafka", [])
+
+
+class Looked(Grouped):
+    """A look at a group is under way for longer than anybody waits."""
+
+    def __init__(self, moved: Moved) -> None:
+        super().__init__(moved)
+        self.under_way = threading.Event()
+
+    async def details(self, group: str, *, with_last_commit: bool = True) -> Details:
+        self.under_way.set()
+        await asyncio.Event().wait()
+        return await super().details(group)
+
+    async def plan_reset(self, group: str, target: Target, scope: Scope) -> Plan:
+        self.under_way.set()
+        await asyncio.Event().wait()
+        return await super().plan_reset(group, target, scope)
+
+
+@pytest.mark.parametrize("command", [["describe", "g"], ["reset", "g", "--to-earliest", "--all-topics", "--yes"]])
+def test_ctrl_c_before_anything_is_asked_to_change(command: list[str]) -> None:
+    moved = Moved()
+    moved.add("g", storage="kafka")
+    grouped = Looked(moved)
+    with admin_of(moved, grouped) as address:
+        told = interrupted(grouped.under_way, "groups", *command, "--admin", address)
+    assert told == (2, "", "Error: stopped; nothing was done\n")
+    assert grouped.resets == []
 
 
 class Unending(Relocated):

@@ -163,6 +163,7 @@ SCHEMAS: Final[Mapping[str, Schema]] = {
                         "client_host": _TEXT,
                         "heard_ms": _MAYBE,
                         "leads": _FLAG,
+                        "removed_ms": _MAYBE,
                     }
                 )
             ),
