@@ -15,7 +15,7 @@ segments first: no journal is ever believed that somebody could have written pas
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -30,7 +30,7 @@ from shim.log.checkpoint import (
 from shim.log.errors import LogError, located
 from shim.log.files import Files
 from shim.log.handover import leave_clean
-from shim.log.journal import JOURNAL_NAME, Journal
+from shim.log.journal import Journal, Redone
 from shim.workers_folder import SHARES_NAME, share_folder
 
 _NOTES: Final = (RECOVERY_POINT_CHECKPOINT, CLEANER_OFFSET_CHECKPOINT)
@@ -75,36 +75,73 @@ def gather(files: Files, data_dir: Path, *, clean: bool) -> None:
     if not folders:
         remove_shares(files, data_dir)  # one that was being made, or removed
         return
-    points = read_checkpoint(files, data_dir / RECOVERY_POINT_CHECKPOINT)
+    points, malformed = noted_by_all(files, data_dir)
+    for error in malformed.values():
+        raise error
     cleaned = _cleaned(files, data_dir)
     for folder in folders:
-        noted = read_checkpoint(files, folder / RECOVERY_POINT_CHECKPOINT)
-        points |= {at: max(offset, points.get(at, 0)) for at, offset in noted.items()}
         cleaned |= _cleaned(files, folder)
     if not clean:
-        for folder in folders:
-            points |= _redone(files, data_dir, folder, points)
+        points |= _redone(files, data_dir, folders, points)
     write_checkpoint(files, data_dir / RECOVERY_POINT_CHECKPOINT, points)
     write_checkpoint(files, data_dir / CLEANER_OFFSET_CHECKPOINT, cleaned)
     remove_shares(files, data_dir)
 
 
+class Noted(NamedTuple):
+    """``points``: up to where each partition was synced, by all notes that can be read. ``malformed``: the others, by
+    their path."""
+
+    points: dict[TopicPartition, int]
+    malformed: dict[Path, LogError]
+
+
+def noted_by_all(files: Files, data_dir: Path) -> Noted:
+    """By who had the directory, and by those that shared it. Raises OSError."""
+    noted = Noted({}, {})
+    for folder in (data_dir, *share_folders(files, data_dir)):
+        path = folder / RECOVERY_POINT_CHECKPOINT
+        try:
+            points = read_checkpoint(files, path)
+        except LogError as error:
+            noted.malformed[path] = error
+        else:
+            noted.points.update({at: max(offset, noted.points.get(at, 0)) for at, offset in points.items()})
+    return noted
+
+
+def redo_journals(
+    files: Files, data_dir: Path, folders: Iterable[Path], points: Mapping[TopicPartition, int]
+) -> Redone:
+    """What is in the journals in these folders in the segments, durably, one journal after the other. ``points``: up to
+    where that is known; what is found out is above them. Raises LogError for a journal of another version; OSError."""
+    redone = Redone({}, {})
+    for folder in folders:
+        journal = Journal(files, data_dir, folder)
+        try:
+            ends, failed = journal.redo_all({**points, **redone.ends})
+        finally:
+            journal.close()
+        redone.ends.update(ends)
+        redone.failed.update(failed)
+    return redone
+
+
 def _redone(
-    files: Files, data_dir: Path, folder: Path, points: Mapping[TopicPartition, int]
+    files: Files, data_dir: Path, folders: Iterable[Path], points: Mapping[TopicPartition, int]
 ) -> Mapping[TopicPartition, int]:
     """Up to where each partition is durable now. Raises LogError, OSError."""
-    journal = Journal(files, data_dir, folder)
-    try:
-        redone = journal.redo_all(points)
-    finally:
-        journal.close()
-    for partition, error in redone.failed.items():
+    ends, failed = redo_journals(files, data_dir, folders, points)
+    for partition, error in failed.items():
         raise located(error, data_dir / str(partition)) from error
-    if redone.ends:
+    if ends:
         _logger.info(
-            "%s: taken over from %s into %s", data_dir, folder / JOURNAL_NAME, counted(len(redone.ends), "partition")
+            "%s: taken over from the journals in %s into %s",
+            data_dir,
+            data_dir / SHARES_NAME,
+            counted(len(ends), "partition"),
         )
-    return redone.ends
+    return ends
 
 
 def _cleaned(files: Files, folder: Path) -> dict[TopicPartition, int]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import random
 import shutil
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -16,10 +17,13 @@ from shim.admin.at_rest.journal import remove_journal
 from shim.admin.at_rest.repair_plan import plan_repair
 from shim.admin.at_rest.repairing import repair
 from shim.admin.errors import BrokenOff
-from shim.log import LogSettings, OffsetsLog, PartitionWrite
+from shim.log import CorruptLog, LogSettings, OffsetsLog, PartitionWrite
 from shim.log.data_dir import segment_name
 from shim.log.files import Files
+from shim.log.handover import LOOSE_FLUSH
 from shim.log.journal import JOURNAL_NAME
+from shim.log.journal_records import FIRST, encoded_entry, finish, header_of, id_of, parts_of, read
+from shim.workers_folder import share_folder
 from tests.admin.running import SILENT, TIMESTAMP, commit_record, log, served
 from tests.log.faulty_files import FaultyFiles
 from tests.log.lost_files import LostFiles
@@ -64,6 +68,47 @@ def test_verify_counts_what_only_the_journal_has(lost: Path) -> None:
     assert result.status == 0
     (partition,) = result.json["partitions"]
     assert partition["records"] == COMMITS
+
+
+@pytest.mark.parametrize("whose", ["of the directory", "of a worker"])
+@pytest.mark.parametrize("lost", [0, 1, COMMITS - 1])
+def test_verify_and_repair_judge_as_a_start_does(tmp_path: Path, whose: str, lost: int) -> None:
+    """Of one who flushed later, whose first commits the disk has lost, and one who flushed first, and has no more than
+    the last one in its journal: that one was told to be durable, so what is before it is no torn write."""
+    offsets_log = opened(tmp_path / "data")
+    for offset in range(COMMITS):
+        commit(offsets_log, offset)
+    data_dir = tmp_path / "killed"
+    shutil.copytree(tmp_path / "data", data_dir)
+    offsets_log.close()
+    (data_dir / LOOSE_FLUSH).write_bytes(b"")
+    journal = data_dir / JOURNAL_NAME
+    content = journal.read_bytes()
+    entries = list(read(journal, content))
+    identity, at = id_of(journal, content), entries[-1]
+    parts = parts_of([encoded_entry(at.partition, *at[1:])])
+    finish(parts, sum(map(len, parts)), FIRST, identity)
+    journal.unlink()
+    if whose == "of a worker":
+        journal = share_folder(data_dir, 0) / JOURNAL_NAME
+        journal.parent.mkdir(parents=True)
+    journal.write_bytes(header_of(identity).ljust(FIRST, b"\0") + b"".join(parts))
+    segment = bytearray(segment_of(data_dir).read_bytes())
+    segment[: entries[lost].position] = bytes(entries[lost].position)
+    segment_of(data_dir).write_bytes(segment)
+
+    verified = log("verify", "--data-dir", data_dir)
+    planned = log("repair", "--data-dir", data_dir, "--dry-run")
+    shutil.copytree(data_dir, tmp_path / "started")
+    started = OffsetsLog.open(tmp_path / "started", 1)
+    with pytest.raises(CorruptLog) if lost else nullcontext():
+        assert len(list(started.recover(0))) == COMMITS
+    started.close()
+    assert verified.status == (1 if lost else 0), verified
+    assert ("nothing is damaged" in planned.stdout) is (not lost)
+    assert log("repair", "--data-dir", data_dir, "--skip").status == 0
+    assert len(committed(data_dir)) == COMMITS - lost
+    opened(data_dir).close()
 
 
 def test_dump_tells_what_only_the_journal_has(lost: Path) -> None:

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 from protocol.own.history_log import HISTORY_TOPIC
 from protocol.own.state_log import STATE_TOPIC
-from shim.admin.at_rest.journal import journals_that_count, points_of_shares, redo_journal, see_journal
+from shim.admin.at_rest.journal import journals_that_count, redo_journal, see_journal
 from shim.admin.errors import BrokenOff
 from shim.admin.files_to_read import FilesToRead
 from shim.log import OFFSETS_TOPIC, LogError
@@ -31,7 +31,8 @@ OTHER_FILES: Final = 32
 class DataDir(NamedTuple):
     """``partitions``: the folder of each, by topic and number. ``clean`` and ``loose`` as in
     :class:`shim.log.recovery.LeftBehind`. ``moves``: whether partitions of the log are, or were, moved between it and
-    topics. ``recovery_points``: none where the note of them is ``malformed``."""
+    topics. ``recovery_points``: as noted, where the note is not ``malformed``, and up to where what is in journals has
+    made the rest durable."""
 
     path: Path
     partitions: dict[TopicPartition, Path]
@@ -116,8 +117,8 @@ def data_dir_at_rest(files: Files, path: Path) -> Iterator[DataDir]:
     before = read_data_dir(files, path)  # before the lock, which would leave a file wherever it is taken
     lock = DataDirLock(files, before.path)
     try:
-        redo_journal(files, before.path)
-        yield read_data_dir(files, path)
+        points = redo_journal(files, before.path)
+        yield read_data_dir(files, before.path)._replace(recovery_points=points)
     finally:
         lock.release()
 
@@ -133,11 +134,8 @@ def data_dir_to_read(path: Path) -> Iterator[tuple[FilesToRead, DataDir]]:
     files = FilesToRead()
     before = read_data_dir(files, path)
     with _nobody_writes(files, before.path):
-        see_journal(files, before.path)
-        held = read_data_dir(files, before.path)
-        points = points_of_shares(files, before.path)
-        points |= {at: max(offset, points.get(at, 0)) for at, offset in held.recovery_points.items()}
-        yield files, held._replace(recovery_points=points)
+        points = see_journal(files, before.path)
+        yield files, read_data_dir(files, before.path)._replace(recovery_points=points)
 
 
 def see_journal_if_at_rest(files: FilesToRead, path: Path) -> None:

@@ -3,66 +3,52 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
 from shim.admin.files_to_read import FilesToRead
 from shim.counted import counted
-from shim.log import LogError
 from shim.log.checkpoint import TopicPartition
 from shim.log.files import Files
-from shim.log.handover import closed_clean, recovery_points
-from shim.log.journal import JOURNAL_NAME, Journal
+from shim.log.handover import closed_clean
+from shim.log.journal import JOURNAL_NAME, Redone
 from shim.log.journal_records import WaitingEntry, read_entries, read_waiting
-from shim.log.shares import gather, remove_shares, share_folders
+from shim.log.shares import gather, noted_by_all, redo_journals, remove_shares, share_folders
 
 _logger = logging.getLogger(__name__)
 
 
-def redo_journal(files: Files, data_dir: Path) -> None:
+def redo_journal(files: Files, data_dir: Path) -> dict[TopicPartition, int]:
     """Puts it into the segments, as a start does, but for partitions whose folder is missing. It stays: that folder may
     come back, and a start does the same again. Where several processes had the directory, all of theirs, and what they
     have noted is where one process notes it, unless a folder is missing, or a note malformed. For who has the
-    directory. Raises LogError for a journal of another version, OSError."""
-    missing = [_redo_one(files, data_dir, folder) for folder in journals_that_count(files, data_dir)]
-    if not any(missing):
-        with suppress(LogError):
-            gather(files, data_dir, clean=closed_clean(files, data_dir))
+    directory. Gives the recovery points that a start has then. Raises LogError for a journal of another version,
+    OSError."""
+    noted = noted_by_all(files, data_dir)
+    redone = _redo(files, data_dir, noted.points)
+    if redone.ends:
+        _logger.info("%s: taken over from the journal into %s", data_dir, counted(len(redone.ends), "partition"))
+    if not (redone.failed or noted.malformed):
+        gather(files, data_dir, clean=closed_clean(files, data_dir))
+    return noted.points | redone.ends
 
 
-def _redo_one(files: Files, data_dir: Path, folder: Path) -> bool:
-    """Whether the folder of a partition is missing."""
-    points = {}
-    with suppress(LogError):  # malformed, which is told; all of it is written again then
-        points = recovery_points(files, folder)
-    journal = Journal(files, data_dir, folder)
-    try:
-        ends, failed = journal.redo_all(points)
-    finally:
-        journal.close()
-    for partition, error in failed.items():
+def see_journal(files: FilesToRead, data_dir: Path) -> dict[TopicPartition, int]:
+    """Has what a start would put into the segments be found in these files, but for partitions whose folder is missing.
+    While nobody writes to the directory; whoever does so later puts it there, too. Gives the recovery points that a
+    start has then. Raises LogError for a journal of another version, OSError."""
+    points = noted_by_all(files, data_dir).points
+    return points | _redo(files, data_dir, points).ends
+
+
+def _redo(files: Files, data_dir: Path, points: Mapping[TopicPartition, int]) -> Redone:
+    """``failed`` has those whose folder is missing, and no others. Raises LogError, OSError."""
+    redone = redo_journals(files, data_dir, journals_that_count(files, data_dir), points)
+    for partition, error in redone.failed.items():
         if not isinstance(error, FileNotFoundError):
             raise OSError(error.errno, error.strerror, str(data_dir / str(partition))) from error
-    _logger.info("%s: taken over from the journal into %s", folder, counted(len(ends), "partition"))
-    return bool(failed)
-
-
-def see_journal(files: FilesToRead, data_dir: Path) -> None:
-    """Has what a start would put into the segments be found in these files, but for partitions whose folder is missing.
-    While nobody writes to the directory; whoever does so later puts it there, too. Raises LogError for a journal of
-    another version, OSError."""
-    for folder in journals_that_count(files, data_dir):
-        _redo_one(files, data_dir, folder)
-
-
-def points_of_shares(files: Files, data_dir: Path) -> dict[TopicPartition, int]:
-    """Up to where each partition is synced, as far as processes that shared the directory have noted it, and nobody has
-    gathered that yet. Raises OSError."""
-    points: dict[TopicPartition, int] = {}
-    for folder in share_folders(files, data_dir):
-        with suppress(LogError):  # malformed, as a start will say: less is known to be synced then
-            points |= recovery_points(files, folder)
-    return points
+    return redone
 
 
 def remove_journal(files: Files, data_dir: Path) -> None:
@@ -100,8 +86,8 @@ def waiting_in_journal(files: Files, data_dir: Path) -> list[WaitingEntry]:
 
 
 def journals_that_count(files: Files, data_dir: Path) -> list[Path]:
-    """The folders that they are in."""
+    """The folders that they are in, in the order in which a start goes through them."""
     if closed_clean(files, data_dir):
         return []
-    folders = (data_dir, *share_folders(files, data_dir))
+    folders = (*share_folders(files, data_dir), data_dir)
     return [folder for folder in folders if files.exists(folder / JOURNAL_NAME)]
