@@ -163,7 +163,8 @@ def _lines(properties: Mapping[str, str]) -> bytes:
 class DataDirLock:
     """Exclusive use of a data directory; or, ``shared``, with others that only look, and nobody who writes.
 
-    Raises LogError when another process (or another log in this one) has it; OSError.
+    Raises LogError when another process (or another log in this one) has it; OSError, for a shared one
+    FileNotFoundError where nobody has ever had the directory: looking makes no file in it.
     """
 
     def __init__(self, files: Files, data_dir: Path, *, shared: bool = False) -> None:

@@ -141,14 +141,11 @@ class Files:
         return fd
 
     def lock_shared(self, path: Path) -> int:
-        """A descriptor with which others may hold the file, too, and none by :meth:`lock`, until :meth:`unlock`. Of a
-        file that is there only the right to read is needed; otherwise it is made. BlockingIOError when another has it
-        for itself.
+        """A descriptor with which others may hold the file, too, and none by :meth:`lock`, until :meth:`unlock`. Only
+        the right to read it is needed. FileNotFoundError where there is none: it is not made. BlockingIOError when
+        another has it for itself.
         """
-        try:
-            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        except FileNotFoundError:
-            fd = os.open(path, os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         try:
             fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BaseException:

@@ -86,6 +86,7 @@ def test_verify_and_repair_judge_as_a_start_does(tmp_path: Path, whose: str, los
     content = journal.read_bytes()
     entries = list(read(journal, content))
     identity, at = id_of(journal, content), entries[-1]
+    assert identity is not None
     parts = parts_of([encoded_entry(at.partition, *at[1:])])
     finish(parts, sum(map(len, parts)), FIRST, identity)
     journal.unlink()

@@ -176,25 +176,61 @@ def test_one_that_is_in_use_is_left_alone(tmp_path: Path, looking: Looking) -> N
 
 
 @pytest.fixture
-def no_lock_can_be_made(monkeypatch: pytest.MonkeyPatch) -> None:
+def restored(closed: Path) -> Path:
+    """Without the file that locks it, as a backup is."""
+    (closed / LOCK_NAME).unlink()
+    return closed
+
+
+def test_who_looks_makes_no_file(restored: Path, tmp_path: Path) -> None:
+    """Root's would keep the shim out, and a full disk take none."""
+    before = sorted(restored.rglob("*"))
+    for args in (
+        ("verify", "--data-dir", restored),
+        ("dump", "--data-dir", restored),
+        ("repair", "--data-dir", restored, "--dry-run"),
+        ("compact", "--data-dir", restored, "--dry-run"),
+        ("export", "--data-dir", restored, "--to-folder", tmp_path / "to", "--partitions", "1"),
+        ("import", "--data-dir", restored, "--from-folder", tmp_path / "to", "--partitions", "1", "--dry-run"),
+        ("backup", "--data-dir", restored, tmp_path / "backup"),
+    ):
+        told = log(*args)
+        assert told.status == 0, told
+        assert sorted(restored.rglob("*")) == before, args
+
+
+def test_who_could_not_be_kept_away_is_told_of(restored: Path) -> None:
+    with data_dir_to_read(restored):
+        pass
+    with pytest.raises(BrokenOff, match="may be of different moments"), data_dir_to_read(restored):
+        opened(restored).close()
+
+
+def test_what_fails_as_somebody_has_come_is_told_as_that(restored: Path) -> None:
+    """A file that is gone, say: compacted away."""
+
+    def look() -> None:
+        with data_dir_to_read(restored) as (files, _):
+            opened(restored).close()
+            segment_of(restored).unlink()
+            files.open(segment_of(restored))
+
+    with pytest.raises(BrokenOff, match="may be of different moments") as told:
+        look()
+    assert isinstance(told.value.__cause__, FileNotFoundError)
+
+
+def test_what_fails_while_nobody_comes_is_told_as_it_is(restored: Path) -> None:
+    with pytest.raises(FileNotFoundError), data_dir_to_read(restored) as (files, _):
+        files.open(restored / "none")
+
+
+def test_a_lock_that_cannot_be_looked_at_may_be_held(closed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(_: Files, path: Path) -> int:
-        raise OSError(errno.EROFS, "Read-only file system", str(path))
+        raise PermissionError(errno.EACCES, "Permission denied", str(path))
 
     monkeypatch.setattr(Files, "lock_shared", refuse)
-
-
-@pytest.mark.usefixtures("no_lock_can_be_made")
-def test_who_could_not_be_kept_away_is_told_of(closed: Path) -> None:
-    (closed / LOCK_NAME).unlink()
-    with data_dir_to_read(closed):
-        pass
-    with pytest.raises(BrokenOff, match="may be of different moments"), data_dir_to_read(closed):
-        opened(closed).close()
-
-
-@pytest.mark.usefixtures("no_lock_can_be_made")
-def test_a_lock_that_cannot_be_looked_at_may_be_held(closed: Path) -> None:
-    with pytest.raises(OSError, match="Read-only"), data_dir_to_read(closed):
+    with pytest.raises(PermissionError), data_dir_to_read(closed):
         pass
 
 

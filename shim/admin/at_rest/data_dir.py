@@ -22,7 +22,6 @@ from shim.log.places import PLACES_NAME
 from shim.log.torn_tail import Known
 
 _OWN_TOPICS: Final = (OFFSETS_TOPIC, STATE_TOPIC, HISTORY_TOPIC)
-_MAY_NOT_WRITE: Final = (errno.EROFS, errno.EACCES, errno.EPERM)
 
 OTHER_FILES: Final = 32
 """How many a command may have open, besides one for each partition of the log."""
@@ -128,8 +127,8 @@ def data_dir_to_read(path: Path) -> Iterator[tuple[FilesToRead, DataDir]]:
     """The data directory, kept from everybody who would write to it, and the files to read it with: in their segments
     is what the journal has, too. Nothing in it changes, and only the right to read it is needed.
 
-    Raises LogError when another process has it, or where there is none; BrokenOff at the end where one may have taken
-    it meanwhile; OSError.
+    Raises LogError when another process has it, or where there is none; BrokenOff where one may have taken it
+    meanwhile, at the end, or once anything else is raised; OSError.
     """
     files = FilesToRead()
     before = read_data_dir(files, path)
@@ -153,20 +152,29 @@ def see_journal_if_at_rest(files: FilesToRead, path: Path) -> None:
 
 @contextmanager
 def _nobody_writes(files: Files, path: Path) -> Iterator[None]:
-    try:
-        lock = DataDirLock(files, path, shared=True)
-    except OSError as error:
-        if error.errno not in _MAY_NOT_WRITE or files.exists(path / LOCK_NAME):
-            raise
-        # Nobody has it, as that one would have made the file; and whoever takes it from here on makes it.
+    with ExitStack() as held:
+        try:
+            lock = DataDirLock(files, path, shared=True)
+        except FileNotFoundError:
+            # Nobody has it, as that one would have made the file; and whoever takes it from here on makes it.
+            held.enter_context(_nobody_has_come(files, path))
+        else:
+            held.callback(lock.release)
         yield
-        if files.exists(path / LOCK_NAME):
-            raise BrokenOff(
-                f"another process has taken {path} while it was read, which could not be kept from it, as {LOCK_NAME} "
-                "could not be made: what was found may be of different moments"
-            ) from error
-        return
+
+
+@contextmanager
+def _nobody_has_come(files: Files, path: Path) -> Iterator[None]:
+    """Raises BrokenOff where somebody has, also in the place of what is raised meanwhile, as it may come of that."""
+    failed: Exception | None = None
     try:
         yield
-    finally:
-        lock.release()
+    except Exception as error:
+        failed = error
+    if files.exists(path / LOCK_NAME):
+        raise BrokenOff(
+            f"another process has taken {path} while it was read, which could not be kept from it, as there was no "
+            f"{LOCK_NAME}: what was found may be of different moments"
+        ) from failed
+    if failed is not None:
+        raise failed
