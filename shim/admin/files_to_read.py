@@ -3,9 +3,10 @@ nothing changes, be it on a disk that has gone read-only."""
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, NoReturn
 
 from shim.admin.named_files import NamedFiles
 
@@ -15,13 +16,55 @@ class _Piece(NamedTuple):
     data: bytearray
 
 
+class _Written(NamedTuple):
+    """``held``: a descriptor of the file, so that no other one gets its inode. ``pieces``: as they were written."""
+
+    held: int
+    pieces: list[_Piece]
+
+
 class FilesToRead(NamedFiles):
-    """What is written to one of these files is found in it from then on, and nowhere else: it stays in memory. That is
-    for what a journal has, some tens of MB. It goes with the file, and not with its name, which another one may get."""
+    """What is written to one of these files is found in it from then on, and nowhere else: it stays in memory, with the
+    file open, until :meth:`forget`. That is for what a journal has, some tens of MB. It goes with the file, and not
+    with its name, which another one may get. Whatever else would change something raises OSError, as on a read-only
+    disk.
+    """
 
     def __init__(self) -> None:
         super().__init__()
-        self._written: dict[tuple[int, int], list[_Piece]] = {}  # by device and inode, in the order of the writes
+        self._written: dict[tuple[int, int], _Written] = {}  # by device and inode
+
+    def forget(self) -> None:
+        """The files are what they are on the disk again."""
+        for written in self._written.values():
+            os.close(written.held)
+        self._written.clear()
+
+    def create(self, path: Path) -> NoReturn:
+        _refuse(path)
+
+    def truncate(self, fd: int, size: int) -> NoReturn:
+        _refuse(self._paths.get(fd))
+
+    def mkdir(self, path: Path) -> NoReturn:
+        _refuse(path)
+
+    def rmdir(self, path: Path) -> NoReturn:
+        _refuse(path)
+
+    def unlink(self, path: Path) -> NoReturn:
+        _refuse(path)
+
+    def rename(self, source: Path, target: Path) -> NoReturn:
+        _refuse(source)
+
+    def lock(self, path: Path) -> NoReturn:
+        """It would be made."""
+        _refuse(path)
+
+    def wait_for_lock(self, path: Path) -> NoReturn:
+        """As :meth:`lock`."""
+        _refuse(path)
 
     def open(self, path: Path) -> int:
         return self._opened(os.open(path, os.O_RDONLY | os.O_CLOEXEC), path)
@@ -39,7 +82,10 @@ class FilesToRead(NamedFiles):
         return super().pread(fd, end - position, position) or bytes(max(0, min(end, self.size(fd)) - position))
 
     def pwrite(self, fd: int, data: bytes | memoryview, position: int) -> int:
-        pieces = self._written.setdefault(_identity(fd), [])
+        identity = _identity(fd)
+        if identity not in self._written:
+            self._written[identity] = _Written(os.dup(fd), [])
+        pieces = self._written[identity].pieces
         if pieces and pieces[-1].position + len(pieces[-1].data) == position:
             pieces[-1].data.extend(data)
         else:
@@ -52,8 +98,16 @@ class FilesToRead(NamedFiles):
     def fsync(self, fd: int) -> None:
         """As :meth:`fdatasync`."""
 
+    def sync_directory(self, path: Path) -> None:
+        """As :meth:`fdatasync`."""
+
     def _pieces(self, fd: int) -> list[_Piece]:
-        return self._written.get(_identity(fd), []) if self._written else []
+        written = self._written.get(_identity(fd)) if self._written else None
+        return written.pieces if written else []
+
+
+def _refuse(path: Path | None) -> NoReturn:
+    raise OSError(errno.EROFS, os.strerror(errno.EROFS), None if path is None else str(path))
 
 
 def _identity(fd: int) -> tuple[int, int]:

@@ -323,7 +323,7 @@ def _longest(files: Files, fd: int, its: _Placed) -> bytes:
     except CorruptBatch:
         return its.data
     except OSError as error:
-        _logger.warning("what stands where a batch belongs cannot be read, and is written over: %s", error)
+        _logger.warning("what stands where a batch belongs cannot be read, what the journal has counts: %s", error)
         return its.data
     has_all = header.base_offset == its.waited and header.next_offset >= its.next_offset
     return stands[: header.size] if has_all else its.data

@@ -4,24 +4,26 @@ from __future__ import annotations
 
 import errno
 import functools
+import logging
 import os
 import random
 import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Protocol
 
 import pytest
 
-from shim.admin.at_rest.data_dir import data_dir_to_read
+from shim.admin.at_rest.backing_up import back_up
+from shim.admin.at_rest.data_dir import data_dir_at_rest, data_dir_to_read
 from shim.admin.errors import BrokenOff
 from shim.admin.files_to_read import FilesToRead
 from shim.log import OffsetsLog, PartitionWrite
 from shim.log.data_dir import LOCK_NAME, segment_name
 from shim.log.files import Files
-from tests.admin.running import TIME_LIMIT_SECONDS, TIMESTAMP, Result, commit_record, log, served
+from tests.admin.running import SILENT, TIME_LIMIT_SECONDS, TIMESTAMP, Result, commit_record, log, served
 
 COMMITS = 5
 MOUNTED = 'mount --bind "$0" "$0" && mount -o remount,bind,ro "$0" && exec "$@"'
@@ -243,6 +245,14 @@ def test_many_may_look_and_nobody_write_meanwhile(closed: Path) -> None:
     assert log("compact", "--data-dir", closed).status == 0
 
 
+def test_who_looks_says_nothing_of_writing(lost: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    with data_dir_to_read(lost):
+        assert caplog.messages == []
+    with data_dir_at_rest(Files(), lost):
+        assert caplog.messages == [f"{lost}: taken over from the journal into 1 partition"]
+
+
 # --- files that are read alone ---------------------------------------------------------------------------------------
 
 
@@ -268,7 +278,8 @@ def test_what_is_written_is_read_and_stays_in_memory(tmp_path: Path, seed: int) 
         position, size = rng.randrange(400), rng.randrange(400)
         assert files.read_at(fd, size, position) == expected[position : position + size]
     files.close(fd)
-    assert path.read_bytes() == stands
+    files.forget()
+    assert path.read_bytes() == files.read_file(path) == stands
 
 
 def test_what_was_written_is_of_the_file_and_not_of_its_name(tmp_path: Path) -> None:
@@ -281,3 +292,60 @@ def test_what_was_written_is_of_the_file_and_not_of_its_name(tmp_path: Path) -> 
     (tmp_path / "compacted").write_bytes(b"another")
     (tmp_path / "compacted").rename(path)
     assert files.read_file(path) == b"another"
+    files.forget()
+
+
+def test_no_other_file_gets_the_inode_of_one_that_was_written_to(tmp_path: Path) -> None:
+    path, files = tmp_path / "segment", FilesToRead()
+    path.write_bytes(b"one")
+    fd = files.open(path)
+    files.write_at(fd, b"journal", 3)
+    files.close(fd)
+    path.unlink()
+    assert open_in(tmp_path) == [f"{path} (deleted)"]
+    for number in range(100):
+        another = tmp_path / str(number)
+        another.write_bytes(b"another")
+        assert files.read_file(another) == b"another"
+    files.forget()
+    assert open_in(tmp_path) == []
+
+
+def open_in(folder: Path) -> list[str]:
+    """What this process has open there."""
+    found = [str(fd.readlink()) for fd in Path("/proc/self/fd").iterdir() if fd.is_symlink()]
+    return [name for name in found if name.startswith(f"{folder}/")]
+
+
+@pytest.mark.parametrize("looks", ["to read", "backup"])
+def test_whoever_has_looked_has_no_file_open(lost: Path, tmp_path: Path, looks: str) -> None:
+    if looks == "backup":
+        back_up(Files(), lost, tmp_path / "backup", SILENT)
+    else:
+        with data_dir_to_read(lost):
+            assert str(segment_of(lost)) in open_in(lost)
+    assert open_in(lost) == []
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda files, path: files.create(path.with_name("new")),
+        lambda files, path: files.truncate(files.open(path), 0),
+        lambda files, path: files.mkdir(path.with_name("new")),
+        lambda files, path: files.rmdir(path.with_name("folder")),
+        lambda files, path: files.unlink(path),
+        lambda files, path: files.rename(path, path.with_name("new")),
+        lambda files, path: files.lock(path.with_name("new")),
+        lambda files, path: files.wait_for_lock(path.with_name("new")),
+    ],
+    ids=["create", "truncate", "mkdir", "rmdir", "unlink", "rename", "lock", "wait_for_lock"],
+)
+def test_nothing_is_changed_through_files_to_read(tmp_path: Path, change: Callable[[Files, Path], object]) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"one")
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(OSError, match="Read-only file system"):
+        change(FilesToRead(), path)
+    assert sorted(tmp_path.iterdir()) == [path, tmp_path / "folder"]
+    assert path.read_bytes() == b"one"

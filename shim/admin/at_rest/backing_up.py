@@ -75,6 +75,15 @@ def back_up(
     unfinished = target.with_name(target.name + _UNFINISHED)
     refuse_existing(files, (target, unfinished))
     reading = reading or FilesToRead()
+    try:
+        return _back_up(files, reading, source, target, unfinished, progress)
+    finally:
+        reading.forget()
+
+
+def _back_up(
+    files: Files, reading: FilesToRead, source: Path, target: Path, unfinished: Path, progress: Progress
+) -> tuple[list[BackedUp], Examination]:
     data_dir = read_data_dir(reading, source)
     see_journal_if_at_rest(reading, data_dir.path)
     acknowledged = ends_in_journal(reading, data_dir.path)

@@ -18,6 +18,7 @@ from shim.log.checkpoint import TopicPartition
 from shim.log.data_dir import LOCK_NAME, DataDirLock, partitions_in, refuse_brokers_folder, refuse_log_on_topics
 from shim.log.files import Files
 from shim.log.handover import LOOSE_FLUSH, closed_clean, recovery_points
+from shim.log.open_files import allow_open_files
 from shim.log.places import PLACES_NAME
 from shim.log.torn_tail import Known
 
@@ -132,8 +133,10 @@ def data_dir_to_read(path: Path) -> Iterator[tuple[FilesToRead, DataDir]]:
     """
     files = FilesToRead()
     before = read_data_dir(files, path)
-    with _nobody_writes(files, before.path):
-        points = see_journal(files, before.path)
+    with ExitStack() as held:
+        held.callback(files.forget)
+        held.enter_context(_nobody_writes(files, before.path))
+        points = _see_journal(files, before.path)
         yield files, read_data_dir(files, before.path)._replace(recovery_points=points)
 
 
@@ -147,7 +150,13 @@ def see_journal_if_at_rest(files: FilesToRead, path: Path) -> None:
             held.enter_context(_nobody_writes(files, path))
         except LogError:
             return
-        see_journal(files, path)
+        _see_journal(files, path)
+
+
+def _see_journal(files: FilesToRead, path: Path) -> dict[TopicPartition, int]:
+    if journals_that_count(files, path):  # of each partition that is in one a file stays open
+        allow_open_files(len(partition_folders(files, path)), OTHER_FILES)
+    return see_journal(files, path)
 
 
 @contextmanager
