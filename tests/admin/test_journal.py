@@ -17,7 +17,8 @@ from shim.admin.at_rest.journal import remove_journal
 from shim.admin.at_rest.repair_plan import plan_repair
 from shim.admin.at_rest.repairing import repair
 from shim.admin.errors import BrokenOff
-from shim.log import CorruptLog, LogSettings, OffsetsLog, PartitionWrite
+from shim.log import CorruptLog, LogError, LogSettings, OffsetsLog, PartitionWrite
+from shim.log.checkpoint import RECOVERY_POINT_CHECKPOINT
 from shim.log.data_dir import segment_name
 from shim.log.files import Files
 from shim.log.handover import LOOSE_FLUSH
@@ -110,6 +111,29 @@ def test_verify_and_repair_judge_as_a_start_does(tmp_path: Path, whose: str, los
     assert log("repair", "--data-dir", data_dir, "--skip").status == 0
     assert len(committed(data_dir)) == COMMITS - lost
     opened(data_dir).close()
+
+
+@pytest.mark.parametrize("is_clean", [False, True])
+def test_a_malformed_note_of_a_worker_is_a_damage_as_a_start_refuses_it(lost: Path, *, is_clean: bool) -> None:
+    if is_clean:
+        opened(lost).close()
+    malformed, sound = (share_folder(lost, number) / RECOVERY_POINT_CHECKPOINT for number in range(2))
+    for note, content in ((malformed, b"no checkpoint"), (sound, b"0\n0\n")):
+        note.parent.mkdir(parents=True)
+        note.write_bytes(content)
+    with pytest.raises(LogError, match=str(malformed)):
+        OffsetsLog.open(lost, 1)
+    for looking in (("verify",), ("repair", "--dry-run")):
+        told = log(*looking, "--data-dir", lost)
+        assert f"damage: {malformed} at byte 0: " in told.stdout, told
+    assert log("verify", "--data-dir", lost).status == 1
+    repaired = log("repair", "--data-dir", lost)
+    kept = lost / f"{RECOVERY_POINT_CHECKPOINT}.damaged"
+    assert (repaired.status, f"kept: {kept}" in repaired.stdout) == (0, True), repaired
+    assert kept.read_bytes() == b"no checkpoint"
+    assert log("verify", "--data-dir", lost).status == 0
+    opened(lost).close()
+    assert committed(lost) == list(range(COMMITS))
 
 
 def test_dump_tells_what_only_the_journal_has(lost: Path) -> None:

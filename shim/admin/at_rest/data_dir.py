@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -14,12 +14,13 @@ from shim.admin.at_rest.journal import journals_that_count, redo_journal, see_jo
 from shim.admin.errors import BrokenOff
 from shim.admin.files_to_read import FilesToRead
 from shim.log import OFFSETS_TOPIC, LogError
-from shim.log.checkpoint import TopicPartition
+from shim.log.checkpoint import RECOVERY_POINT_CHECKPOINT, TopicPartition
 from shim.log.data_dir import LOCK_NAME, DataDirLock, partitions_in, refuse_brokers_folder, refuse_log_on_topics
 from shim.log.files import Files
 from shim.log.handover import LOOSE_FLUSH, closed_clean, recovery_points
 from shim.log.open_files import allow_open_files
 from shim.log.places import PLACES_NAME
+from shim.log.shares import Noted
 from shim.log.torn_tail import Known
 
 _OWN_TOPICS: Final = (OFFSETS_TOPIC, STATE_TOPIC, HISTORY_TOPIC)
@@ -31,8 +32,8 @@ OTHER_FILES: Final = 32
 class DataDir(NamedTuple):
     """``partitions``: the folder of each, by topic and number. ``clean`` and ``loose`` as in
     :class:`shim.log.recovery.LeftBehind`. ``moves``: whether partitions of the log are, or were, moved between it and
-    topics. ``recovery_points``: as noted, where the note is not ``malformed``, and up to where what is in journals has
-    made the rest durable."""
+    topics. ``recovery_points``: as noted, and up to where journals have made what is in them durable. ``malformed``: by
+    their path the notes that cannot be read."""
 
     path: Path
     partitions: dict[TopicPartition, Path]
@@ -40,7 +41,7 @@ class DataDir(NamedTuple):
     loose: bool
     moves: bool
     recovery_points: dict[TopicPartition, int]
-    malformed: LogError | None
+    malformed: Mapping[Path, LogError]
 
     @property
     def num_partitions(self) -> int:
@@ -51,9 +52,9 @@ class DataDir(NamedTuple):
         return Known(self.recovery_points.get(partition, 0), self.clean, self.loose)
 
     def refuse_malformed(self) -> None:
-        """Raises LogError where the note of the recovery points is malformed."""
-        if self.malformed is not None:
-            raise self.malformed
+        """Raises LogError where a note of the recovery points is malformed."""
+        for error in self.malformed.values():
+            raise error
 
     def missing(self) -> list[Path]:
         """Folders of the topics that there are. How many another topic has, nothing says but its own folders."""
@@ -103,9 +104,10 @@ def read_data_dir(files: Files, path: Path) -> DataDir:
     clean = closed_clean(files, path)
     loose, moves = (files.exists(path / name) for name in (LOOSE_FLUSH, PLACES_NAME))
     try:
-        return DataDir(path, partitions, clean, loose, moves, recovery_points(files, path), None)
+        return DataDir(path, partitions, clean, loose, moves, recovery_points(files, path), {})
     except LogError as malformed:
-        return DataDir(path, partitions, clean, loose, moves, {}, malformed)
+        noted_in = path / RECOVERY_POINT_CHECKPOINT
+        return DataDir(path, partitions, clean, loose, moves, {}, {noted_in: malformed})
 
 
 @contextmanager
@@ -117,8 +119,8 @@ def data_dir_at_rest(files: Files, path: Path) -> Iterator[DataDir]:
     before = read_data_dir(files, path)  # before the lock, which would leave a file wherever it is taken
     lock = DataDirLock(files, before.path)
     try:
-        points = redo_journal(files, before.path)
-        yield read_data_dir(files, before.path)._replace(recovery_points=points)
+        points, malformed = redo_journal(files, before.path)
+        yield read_data_dir(files, before.path)._replace(recovery_points=points, malformed=malformed)
     finally:
         lock.release()
 
@@ -136,8 +138,8 @@ def data_dir_to_read(path: Path) -> Iterator[tuple[FilesToRead, DataDir]]:
     with ExitStack() as held:
         held.callback(files.forget)
         held.enter_context(_nobody_writes(files, before.path))
-        points = _see_journal(files, before.path)
-        yield files, read_data_dir(files, before.path)._replace(recovery_points=points)
+        points, malformed = _see_journal(files, before.path)
+        yield files, read_data_dir(files, before.path)._replace(recovery_points=points, malformed=malformed)
 
 
 def see_journal_if_at_rest(files: FilesToRead, path: Path) -> None:
@@ -153,7 +155,7 @@ def see_journal_if_at_rest(files: FilesToRead, path: Path) -> None:
         _see_journal(files, path)
 
 
-def _see_journal(files: FilesToRead, path: Path) -> dict[TopicPartition, int]:
+def _see_journal(files: FilesToRead, path: Path) -> Noted:
     if journals_that_count(files, path):  # of each partition that is in one a file stays open
         allow_open_files(len(partition_folders(files, path)), OTHER_FILES)
     return see_journal(files, path)

@@ -14,12 +14,7 @@ from shim.admin.at_rest.data_dir import DataDir
 from shim.admin.at_rest.walk import Damage, Located, TornTail, fault_for, walk
 from shim.admin.progress import Advancing, Progress
 from shim.log import OFFSETS_TOPIC, LogError
-from shim.log.checkpoint import (
-    CLEANER_OFFSET_CHECKPOINT,
-    RECOVERY_POINT_CHECKPOINT,
-    TopicPartition,
-    read_checkpoint,
-)
+from shim.log.checkpoint import CLEANER_OFFSET_CHECKPOINT, TopicPartition, read_checkpoint
 from shim.log.data_dir import index_name
 from shim.log.files import Files
 from shim.log.index import IndexBuilder
@@ -81,11 +76,8 @@ def examine(
 
     Raises OSError.
     """
-    damages: list[Damage] = []
+    damages = [Damage(path, 0, 0, 0, None, str(error)) for path, error in held.malformed.items()]
     notes: list[str] = []
-    if held.malformed is not None:
-        path = held.path / RECOVERY_POINT_CHECKPOINT
-        damages.append(Damage(path, 0, 0, 0, None, str(held.malformed)))
     cleaned: dict[TopicPartition, int] = {}
     try:
         cleaned = read_checkpoint(files, held.path / CLEANER_OFFSET_CHECKPOINT)

@@ -14,32 +14,32 @@ from shim.log.files import Files
 from shim.log.handover import closed_clean
 from shim.log.journal import JOURNAL_NAME, Redone
 from shim.log.journal_records import WaitingEntry, read_entries, read_waiting
-from shim.log.shares import gather, noted_by_all, redo_journals, remove_shares, share_folders
+from shim.log.shares import Noted, gather, noted_by_all, redo_journals, remove_shares, share_folders
 
 _logger = logging.getLogger(__name__)
 
 
-def redo_journal(files: Files, data_dir: Path) -> dict[TopicPartition, int]:
+def redo_journal(files: Files, data_dir: Path) -> Noted:
     """Puts it into the segments, as a start does, but for partitions whose folder is missing. It stays: that folder may
     come back, and a start does the same again. Where several processes had the directory, all of theirs, and what they
     have noted is where one process notes it, unless a folder is missing, or a note malformed. For who has the
-    directory. Gives the recovery points that a start has then. Raises LogError for a journal of another version,
-    OSError."""
+    directory. Gives the recovery points that a start has then, but for malformed notes. Raises LogError for a journal
+    of another version, OSError."""
     noted = noted_by_all(files, data_dir)
     redone = _redo(files, data_dir, noted.points)
     if redone.ends:
         _logger.info("%s: taken over from the journal into %s", data_dir, counted(len(redone.ends), "partition"))
     if not (redone.failed or noted.malformed):
         gather(files, data_dir, clean=closed_clean(files, data_dir))
-    return noted.points | redone.ends
+    return noted._replace(points=noted.points | redone.ends)
 
 
-def see_journal(files: FilesToRead, data_dir: Path) -> dict[TopicPartition, int]:
+def see_journal(files: FilesToRead, data_dir: Path) -> Noted:
     """Has what a start would put into the segments be found in these files, but for partitions whose folder is missing.
-    While nobody writes to the directory; whoever does so later puts it there, too. Gives the recovery points that a
-    start has then. Raises LogError for a journal of another version, OSError."""
-    points = noted_by_all(files, data_dir).points
-    return points | _redo(files, data_dir, points).ends
+    While nobody writes to the directory; whoever does so later puts it there, too. Gives the same as
+    :func:`redo_journal`. Raises LogError for a journal of another version, OSError."""
+    noted = noted_by_all(files, data_dir)
+    return noted._replace(points=noted.points | _redo(files, data_dir, noted.points).ends)
 
 
 def _redo(files: Files, data_dir: Path, points: Mapping[TopicPartition, int]) -> Redone:

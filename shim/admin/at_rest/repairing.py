@@ -36,16 +36,13 @@ _COPY_SIZE: Final = 1 << 20
 def repair(
     files: Files, held: DataDir, examination: Examination, plans: Sequence[PartitionPlan], now_ms: int
 ) -> list[Path]:
-    """Carries out the plans, and takes a malformed checkpoint away. Gives where everything is that was taken away.
+    """Carries out the plans, and takes malformed checkpoints away. Gives where everything is that was taken away.
 
     Raises OSError.
     """
+    # Before the folders go that processes which shared the directory have left theirs in.
+    copies = [_put_aside(files, path, held.path) for path in held.malformed]
     remove_journal(files, held.path)
-    copies = [
-        _put_aside(files, damage.path)
-        for damage in examination.damages
-        if damage.path.name == RECOVERY_POINT_CHECKPOINT
-    ]
     for plan in plans:
         copies += _repair_partition(files, held, plan, now_ms)
     return copies
@@ -179,12 +176,15 @@ def _make_active(files: Files, plan: PartitionPlan) -> None:
         files.sync_directory(plan.folder)
 
 
-def _put_aside(files: Files, path: Path) -> Path:
-    aside = _unused(files, path)
+def _put_aside(files: Files, path: Path, folder: Path | None = None) -> Path:
+    """Into ``folder``, if not the one that it is in."""
+    aside = _unused(files, (folder or path.parent) / path.name)
     files.rename(path, aside)
     if path.suffix == ".log" and files.exists(path.with_suffix(".index")):
         files.unlink(path.with_suffix(".index"))
-    files.sync_directory(path.parent)
+    files.sync_directory(aside.parent)
+    if path.parent != aside.parent:
+        files.sync_directory(path.parent)
     return aside
 
 
