@@ -177,14 +177,12 @@ def _make_active(files: Files, plan: PartitionPlan) -> None:
 
 
 def _put_aside(files: Files, path: Path, folder: Path | None = None) -> Path:
-    """Into ``folder``, if not the one that it is in."""
+    """Into ``folder``, if not the one that it is in, which is removed then."""
     aside = _unused(files, (folder or path.parent) / path.name)
     files.rename(path, aside)
     if path.suffix == ".log" and files.exists(path.with_suffix(".index")):
         files.unlink(path.with_suffix(".index"))
     files.sync_directory(aside.parent)
-    if path.parent != aside.parent:
-        files.sync_directory(path.parent)
     return aside
 
 
