@@ -63,26 +63,15 @@ class Looking:
 
     async def offsets(self, groups: Sequence[str]) -> dict[str, dict[Partition, int]]:
         """Of each group, from the hands that it is in."""
-        found: dict[str, Committed] = {}
-        theirs = []
-        for group in groups:
-            if self._is_served(group):
-                found[group] = self._own(group)
-            else:
-                theirs.append(group)
+        found, theirs = self._own_and_theirs(groups)
         if theirs:
             found |= await self._cluster_groups.offsets_of(theirs, stable=False)
         return {group: _offsets(found[group]) for group in groups}
 
     async def lags(self, groups: Sequence[str]) -> dict[str, GroupLag]:
         """Of each group; where the cluster cannot be asked, or does not answer soon, why."""
-        found: dict[str, Committed | UpstreamError] = {}
-        theirs = []
-        for group in groups:
-            if self._is_served(group):
-                found[group] = self._own(group)
-            else:
-                theirs.append(group)
+        own, theirs = self._own_and_theirs(groups)
+        found: dict[str, Committed | UpstreamError] = {**own}
         if theirs:
             found |= await self._cluster_groups.at_once(theirs, self._committed_there, _WITHIN_SECONDS)
         offsets = {group: _offsets(its) for group, its in found.items() if not isinstance(its, UpstreamError)}
@@ -91,6 +80,17 @@ class Looking:
             group: GroupLag(None, str(its)) if isinstance(its, UpstreamError) else _total(offsets[group], ends)
             for group, its in found.items()
         }
+
+    def _own_and_theirs(self, groups: Sequence[str]) -> tuple[dict[str, Committed], list[str]]:
+        """What those have that are served, and which are the cluster's."""
+        own: dict[str, Committed] = {}
+        theirs: list[str] = []
+        for group in groups:
+            if self._is_served(group):
+                own[group] = self._own(group)
+            else:
+                theirs.append(group)
+        return own, theirs
 
     async def _committed_there(self, _: int, groups: Sequence[str]) -> Mapping[str, Committed]:
         return await self._cluster_groups.offsets_of(groups, stable=False)
