@@ -149,7 +149,7 @@ class ReadablePartition(ReplayedPartition):
         return self._state.rebalances
 
     def rebalancing_since(self) -> int | None:
-        """For how long that group rebalances which has been neither Stable nor Empty for longest, in milliseconds since
+        """Since when that group rebalances which has been neither Stable nor Empty for longest, in milliseconds since
         the epoch; None where none does."""
         served = (group for name, group in self._state.groups.items() if name not in self._state.closed)
         return min((group.rebalancing_since for group in served if group.state in REBALANCING), default=None)

@@ -132,36 +132,18 @@ class Files:
 
         It is a ``flock``: the kernel gives it back however the process ends. BlockingIOError when another has it.
         """
-        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BaseException:
-            os.close(fd)
-            raise
-        return fd
+        return _locked(path, os.O_RDWR | os.O_CREAT, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
     def lock_shared(self, path: Path) -> int:
         """A descriptor with which others may hold the file, too, and none by :meth:`lock`, until :meth:`unlock`. Only
         the right to read it is needed. FileNotFoundError where there is none: it is not made. BlockingIOError when
         another has it for itself.
         """
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BaseException:
-            os.close(fd)
-            raise
-        return fd
+        return _locked(path, os.O_RDONLY, fcntl.LOCK_SH | fcntl.LOCK_NB)
 
     def wait_for_lock(self, path: Path) -> int:
         """As :meth:`lock`, once whoever else has it has given it back."""
-        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX)
-        except BaseException:
-            os.close(fd)
-            raise
-        return fd
+        return _locked(path, os.O_RDWR | os.O_CREAT, fcntl.LOCK_EX)
 
     def is_held(self, path: Path) -> bool:
         """Whether another process has the file to itself: as by :meth:`lock`, or as Java does (a record lock)."""
@@ -177,3 +159,13 @@ class Files:
 
     def unlock(self, fd: int) -> None:
         os.close(fd)
+
+
+def _locked(path: Path, flags: int, how: int) -> int:
+    fd = os.open(path, flags | os.O_CLOEXEC, 0o644)
+    try:
+        fcntl.flock(fd, how)
+    except BaseException:
+        os.close(fd)
+        raise
+    return fd

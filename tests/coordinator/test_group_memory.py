@@ -77,6 +77,13 @@ def a_live_group(d: Driven, number: int) -> None:
     d.ask_sync(member_id, 1, {member_id: b"x" * 30}, group=name(number), version=3)
 
 
+def a_group_of_which_a_client_has_much_to_say(d: Driven, number: int) -> None:
+    a_live_group(d, number)
+    (member_id,) = d.coordinator._state.groups[name(number)].members
+    d.ask_join(member_id, group=name(number), version=9, session=1_000_000, reason="\U0001f600" * 1_000)
+    assert len(d.coordinator._state.groups[name(number)].rebalance_reason) > 300
+
+
 def a_pending_member(d: Driven, number: int) -> None:
     assert join_error(d, group="g", session=1_000_000) == ErrorCode.MEMBER_ID_REQUIRED
 
@@ -97,6 +104,7 @@ def a_parked_member_with_many_protocols(d: Driven, number: int) -> None:
         (an_empty_group, KIB),
         (a_simple_group, KIB),
         (a_live_group, 4 * KIB),
+        (a_group_of_which_a_client_has_much_to_say, 5 * KIB),
         (a_pending_member, KIB),
         (a_parked_member_with_many_protocols, 9 * KIB),
     ],
