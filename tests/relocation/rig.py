@@ -221,7 +221,7 @@ async def running(
         yield rig
     finally:
         if rig.was_killed:
-            _kill(rig, writing)
+            await _kill(rig, writing)
         else:
             rig.runtime.stop()
             async with asyncio.timeout(WAIT_S):
@@ -259,7 +259,7 @@ def _caught_up(_: int, coordinator: GroupCoordinator | None) -> None:
         coordinator.caught_up(FOLLOWED)
 
 
-def _kill(rig: Rig, writing: asyncio.Task[None]) -> None:
+async def _kill(rig: Rig, writing: asyncio.Task[None]) -> None:
     """As far as that is possible for a part of a process: nothing is written any more, and nobody says goodbye."""
     rig.runtime._keeper.stop()
     for task in rig.runtime._keeper._seen_to.values():
@@ -271,6 +271,7 @@ def _kill(rig: Rig, writing: asyncio.Task[None]) -> None:
     if isinstance(kafka, KafkaBackend):
         if kafka._taking_snapshots is not None:
             kafka._taking_snapshots.stop()
+            await kafka._taking_snapshots.ended()  # or its thread removes files that the next one reads
         for topic in (kafka._offsets, kafka._history):
             if topic is not None:
                 topic.close()
