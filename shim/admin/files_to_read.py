@@ -67,7 +67,11 @@ class FilesToRead(NamedFiles):
         _refuse(path)
 
     def open(self, path: Path) -> int:
-        return self._opened(os.open(path, os.O_RDONLY | os.O_CLOEXEC), path)
+        """What is read is what the disk has, as far as that is to be had: a sync that failed may have left pages in
+        memory that are taken for clean, and are not there. A start believes these no more."""
+        fd = self._opened(os.open(path, os.O_RDONLY | os.O_CLOEXEC), path)
+        self.drop_cache(fd)
+        return fd
 
     def size(self, fd: int) -> int:
         return max(super().size(fd), *(piece.position + len(piece.data) for piece in self._pieces(fd)), 0)

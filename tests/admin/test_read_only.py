@@ -201,6 +201,27 @@ def test_who_looks_makes_no_file(restored: Path, tmp_path: Path) -> None:
         assert sorted(restored.rglob("*")) == before, args
 
 
+def test_what_is_told_is_what_the_disk_has(closed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As for a start: memory may show what a failed sync has left there."""
+    calls: list[tuple[str, int]] = []
+
+    def told_of(name: str) -> None:
+        call = getattr(Files, name)
+
+        def tell(self: Files, fd: int, *args: int) -> object:
+            calls.append((name, os.fstat(fd).st_ino))
+            return call(self, fd, *args)
+
+        monkeypatch.setattr(Files, name, tell)
+
+    told_of("drop_cache")
+    told_of("pread")
+    assert log("verify", "--data-dir", closed).status == 0
+    of_the_segment = [name for name, inode in calls if inode == segment_of(closed).stat().st_ino]
+    assert of_the_segment[0] == "drop_cache"
+    assert "pread" in of_the_segment
+
+
 def test_who_could_not_be_kept_away_is_told_of(restored: Path) -> None:
     with data_dir_to_read(restored):
         pass

@@ -268,3 +268,34 @@ def test_there_is_nothing_to_look_at_where_the_log_is_on_topics(
     assert "topics is on topics of the cluster, not in it (meta.properties says offsets.log=kafka:own)" in told
     assert "`offset-shim groups` at that shim, or Kafka's tools at topic own_offsets, show what is there" in told
     assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_what_cannot_be_read_is_told_and_all_else_is_read(data_dir: Path) -> None:
+    """A disk that has lost a sector: where the rest stands is what somebody wants to know then."""
+    folder = data_dir / f"{OFFSETS_TOPIC}-0"
+    segments = sorted(folder.glob("*.log"))
+    assert len(segments) > 3
+    lost, hurt = segments[1], segments[2]
+    index = segments[0].with_suffix(".index")
+    assert index.exists()
+    for unreadable in (lost, index):
+        unreadable.unlink()
+        unreadable.mkdir()  # opens, and no byte of it can be read
+    damage(hurt, 70)
+    result = log("verify", "--data-dir", data_dir)
+    assert result.status == 1
+    first, *told, total = result.stdout.splitlines()
+    assert first.startswith("__consumer_offsets-0: 1 damage, 2 files unreadable; ")
+    assert told[:2] == [f"  unreadable: {path}: Is a directory" for path in (lost, index)]
+    assert told[2].startswith(f"  damage: {hurt} at byte ")
+    assert total == "1 partition, 1 damage, 2 files unreadable"
+    document = log("verify", "--data-dir", data_dir, "--json").json
+    assert document["damaged"] is True
+    (partition,) = document["partitions"]
+    assert partition["unreadable"] == [{"path": str(path), "reason": "Is a directory"} for path in (lost, index)]
+    assert partition["end_offset"] == 40
+    # Nothing is cut out of what may be read another time.
+    refused = log("repair", "--data-dir", data_dir, "--skip", "--yes")
+    assert refused.status == 2
+    assert "Is a directory" in refused.stderr
+    assert not list(data_dir.glob("**/*.damaged*"))

@@ -26,6 +26,8 @@ from shim.log.torn_tail import Known
 class Examined:
     """One partition. ``damages`` keep the shim from serving it; ``notes`` do not.
 
+    ``unreadable``: files that cannot be read, and why; nothing is said of what is in them behind that place.
+
     ``misplaced``: the files are another partition's. That keeps the shim from serving it, too, and nothing but putting
     them where they belong mends it; a note names a group.
     """
@@ -40,13 +42,18 @@ class Examined:
     unknown_keys: int = 0
     end_offset: int = 0
     misplaced: bool = False
+    unreadable: dict[Path, str] = field(default_factory=dict)
     damages: list[Damage] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
     @property
     def is_empty(self) -> bool:
         """Nothing was ever written to it, and there is nothing to say of it."""
-        return not (self.batches or self.size or self.damages or self.notes or self.misplaced)
+        return not (self.batches or self.size or self.damages or self.notes or self.misplaced or self.unreadable)
+
+    @property
+    def is_sound(self) -> bool:
+        return not (self.damages or self.misplaced or self.unreadable)
 
 
 class Examination(NamedTuple):
@@ -57,8 +64,12 @@ class Examination(NamedTuple):
     notes: list[str]
 
     @property
+    def unreadable(self) -> dict[Path, str]:
+        return {path: reason for examined in self.partitions for path, reason in examined.unreadable.items()}
+
+    @property
     def is_sound(self) -> bool:
-        return not self.all_damages and not any(examined.misplaced for examined in self.partitions)
+        return not self.damages and all(examined.is_sound for examined in self.partitions)
 
     @property
     def all_damages(self) -> list[Damage]:
@@ -70,11 +81,12 @@ def examine(
     held: DataDir,
     what: str,
     progress: Progress,
-    visit: Callable[[Examined, Located], None] | None = None,
+    *,
+    past_unreadable: bool = False,
 ) -> Examination:
-    """Reads all of it, with progress under the name ``what``. ``visit`` is called with every sound batch.
+    """Reads all of it, with progress under the name ``what``.
 
-    Raises OSError.
+    Raises OSError; of a segment that cannot be read only where it is not to go ``past_unreadable`` ones.
     """
     damages = [Damage(path, 0, 0, 0, None, str(error)) for path, error in held.malformed.items()]
     notes: list[str] = []
@@ -89,7 +101,7 @@ def examine(
     with progress(what, total) as ongoing:
         for partition, folder in held.partitions.items():
             known, num_partitions = held.known(partition), held.num_partitions
-            one = _Examining(files, Examined(partition, folder), known, num_partitions, ongoing, visit).run()
+            one = _Examining(files, Examined(partition, folder), known, num_partitions, ongoing).run(past_unreadable)
             if cleaned.get(partition, 0) > one.end_offset and not one.damages:
                 one.notes.append("the cleaner's checkpoint is beyond the end of the log; all segments count as dirty")
             examined.append(one)
@@ -109,24 +121,22 @@ class _Examining:
         known: Known,
         num_partitions: int,
         ongoing: Advancing,
-        visit: Callable[[Examined, Located], None] | None,
     ) -> None:
         self._files = files
         self._examined = examined
         self._known = known
         self._num_partitions = num_partitions
         self._ongoing = ongoing
-        self._visit = visit
         self._indexes: dict[Path, IndexBuilder] = {}
         self._groups: set[str] = set()
 
-    def run(self) -> Examined:
+    def run(self, past_unreadable: bool) -> Examined:
         examined = self._examined
-        for found in walk(self._files, examined.folder, self._known, fault_for(examined.partition.topic)):
+        fault_of = fault_for(examined.partition.topic)
+        unreadable = self._unreadable if past_unreadable else None
+        for found in walk(self._files, examined.folder, self._known, fault_of, unreadable):
             if isinstance(found, Located):
                 self._count(found)
-                if self._visit is not None:
-                    self._visit(examined, found)
             elif isinstance(found, TornTail):
                 examined.notes.append(
                     f"{found.path}: a torn write of {found.end - found.position} bytes at byte {found.position} "
@@ -143,10 +153,13 @@ class _Examining:
             for path in segments.values()
             if is_swap(path)
         )
-        examined.notes += self._wrong_indexes(segments)
+        examined.notes += self._wrong_indexes(segments, unreadable)
         if examined.unknown_keys:
             examined.notes.append(f"records of an unknown type, which are skipped: {examined.unknown_keys}")
         return examined
+
+    def _unreadable(self, path: Path, error: OSError) -> None:
+        self._examined.unreadable[path] = error.strerror or str(error)
 
     def _count(self, located: Located) -> None:
         path, batch = located
@@ -182,11 +195,20 @@ class _Examining:
                 "these files are another partition's, and the shim does not serve them"
             )
 
-    def _wrong_indexes(self, segments: Mapping[int, Path]) -> Iterator[str]:
-        damaged = {damage.path for damage in self._examined.damages}
+    def _wrong_indexes(
+        self, segments: Mapping[int, Path], unreadable: Callable[[Path, OSError], None] | None
+    ) -> Iterator[str]:
+        damaged = {damage.path for damage in self._examined.damages}.union(self._examined.unreadable)
         for base_offset, path in list(segments.items())[:-1]:  # the active one has none
             index = path.with_name(index_name(base_offset))
             if is_swap(path) or path in damaged or path not in self._indexes or not self._files.exists(index):
                 continue
-            if self._files.read_file(index) != self._indexes[path].to_bytes():
+            try:
+                is_wrong = self._files.read_file(index) != self._indexes[path].to_bytes()
+            except OSError as error:
+                if unreadable is None:
+                    raise
+                unreadable(index, error)
+                continue
+            if is_wrong:
                 yield f"{index}: wrong; nothing is believed from it, and it is made anew when it is needed"

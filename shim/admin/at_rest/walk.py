@@ -60,12 +60,18 @@ class TornTail(NamedTuple):
 Found: TypeAlias = Located | Damage | TornTail
 
 
-def walk(files: Files, folder: Path, known: Known, fault_of: Callable[[SoundBatch], str | None]) -> Iterator[Found]:
+def walk(
+    files: Files,
+    folder: Path,
+    known: Known,
+    fault_of: Callable[[SoundBatch], str | None],
+    unreadable: Callable[[Path, OSError], None] | None = None,
+) -> Iterator[Found]:
     """Everything in a partition's folder, in the order of the log. ``fault_of`` says what is wrong with a batch that is
     sound as such.
 
     Where a compaction broke off, its swap file is read for the segments that it stands for; nothing is changed. Raises
-    OSError.
+    OSError; ``unreadable`` is told instead of a segment that cannot be read, and the next one is gone on with.
     """
     segments, damaged = standing_segments(files, folder)
     if damaged is not None:
@@ -75,11 +81,16 @@ def walk(files: Files, folder: Path, known: Known, fault_of: Callable[[SoundBatc
         following = bases[0] if bases else None
         yield Damage(folder / segment_name(0), 0, 0, 0, following, "the first segment is missing")
     for (base_offset, path), next_base in zip(segments.items(), [*bases[1:], None], strict=False):
-        fd = files.open(path)
         try:
-            yield from _Segment(files, fd, path, base_offset, next_base, known, fault_of).walk()
-        finally:
-            files.close(fd)
+            fd = files.open(path)
+            try:
+                yield from _Segment(files, fd, path, base_offset, next_base, known, fault_of).walk()
+            finally:
+                files.close(fd)
+        except OSError as error:
+            if unreadable is None:
+                raise
+            unreadable(path, error)
 
 
 class _Segment:

@@ -33,7 +33,8 @@ def verify_command(data_dir: Path, json_wanted: bool) -> None:
     Checked are the length and CRC of every batch, that offsets follow on each other, that keys and values decode, the
     checkpoints and the index files. A line for each partition that is not empty, and one for each damage, with file and
     byte position.
-    Exit status 1 when anything is damaged, or is another partition's; `log repair` says what can be done about damage.
+    Exit status 1 when anything is damaged, cannot be read, or is another partition's; `log repair` says what can be
+    done about damage. What cannot be read is told file by file, and all else is read.
 
     A torn write at the end of a partition is no damage: a crash leaves it, and the next start cuts it off.
 
@@ -41,7 +42,7 @@ def verify_command(data_dir: Path, json_wanted: bool) -> None:
     offset-shim log verify --data-dir /var/lib/offset-shim
     """
     with data_dir_to_read(data_dir) as (files, held):
-        examination = examine(files, held, "verify", Ongoing)
+        examination = examine(files, held, "verify", Ongoing, past_unreadable=True)
     if json_wanted:
         print_json({"data_dir": str(held.path), "clean_shutdown": held.clean, **examination_as_json(examination)})
     else:
@@ -57,8 +58,10 @@ def tell(examination: Examination) -> None:
         if examined.is_empty:
             continue
         state = "another partition's files" if examined.misplaced else "sound"
-        if examined.damages:
-            state = counted(len(examined.damages), "damage")
+        if examined.damages or examined.unreadable:
+            said = [counted(len(examined.damages), "damage")] if examined.damages else []
+            said += [f"{counted(len(examined.unreadable), 'file')} unreadable"] if examined.unreadable else []
+            state = ", ".join(said)
         parts = [
             counted(examined.segments, "segment"),
             counted(examined.batches, "batch"),
@@ -67,10 +70,13 @@ def tell(examination: Examination) -> None:
             bytes_shown(examined.size),
         ]
         click.echo(f"{examined.partition}: {state}; {', '.join(parts)}")
+        for path, reason in examined.unreadable.items():
+            click.echo(f"  unreadable: {path}: {reason}")
         _tell_each(examined.damages, examined.notes)
     tell_empty(examination)
-    damaged = len(examination.all_damages)
-    click.echo(f"{counted(len(examination.partitions), 'partition')}, {counted(damaged, 'damage')}")
+    damaged, unreadable = len(examination.all_damages), len(examination.unreadable)
+    unread = f", {counted(unreadable, 'file')} unreadable" if unreadable else ""
+    click.echo(f"{counted(len(examination.partitions), 'partition')}, {counted(damaged, 'damage')}{unread}")
 
 
 def tell_empty(examination: Examination) -> None:
@@ -88,7 +94,7 @@ def _tell_each(damages: list[Damage], notes: list[str]) -> None:
 
 def examination_as_json(examination: Examination) -> dict[str, Any]:
     return {
-        "damaged": bool(examination.all_damages),
+        "damaged": bool(examination.all_damages or examination.unreadable),
         "damages": [damage_as_json(damage) for damage in examination.damages],
         "notes": examination.notes,
         "partitions": [_as_json(examined) for examined in examination.partitions],
@@ -112,6 +118,7 @@ def _as_json(examined: Examined) -> dict[str, Any]:
         "unknown_keys": examined.unknown_keys,
         "end_offset": examined.end_offset,
         "misplaced": examined.misplaced,
+        "unreadable": [{"path": str(path), "reason": reason} for path, reason in examined.unreadable.items()],
         "damages": [damage_as_json(damage) for damage in examined.damages],
         "notes": examined.notes,
     }
