@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from protocol.offsets_log import GroupMetadataValue, OffsetCommitKey, OffsetCommitValue
 from protocol.own.position import Position, Producer
@@ -79,10 +79,8 @@ def offset_commit_value(committed: CommittedOffset) -> OffsetCommitValue:
     return OffsetCommitValue(offset, leader_epoch, metadata, commit_timestamp, expire_timestamp)
 
 
-def read_offsets(
-    files: Files, held: DataDir, what: str, progress: Progress, partitions: Iterable[int] | None = None
-) -> GroupOffsets:
-    """What a data directory at rest holds, with progress under the name ``what``; by default all partitions.
+def read_offsets(files: Files, held: DataDir, what: str, progress: Progress) -> GroupOffsets:
+    """What a data directory at rest holds, with progress under the name ``what``.
 
     Raises CorruptLog where it is damaged: no offset is taken from a log that may have lost a newer one; LogError where
     files are another partition's; OSError.
@@ -91,12 +89,7 @@ def read_offsets(
     if missing:
         raise CorruptLog(missing[0], 0, "the partition's folder is missing")
     held.refuse_malformed()
-    numbers = None if partitions is None else set(partitions)
-    folders = {
-        at: folder
-        for at, folder in held.partitions.items()
-        if at.topic == OFFSETS_TOPIC and (numbers is None or at.partition in numbers)
-    }
+    folders = {at: folder for at, folder in held.partitions.items() if at.topic == OFFSETS_TOPIC}
     offsets = GroupOffsets()
     with progress(what, size_of_segments(files, folders.values())) as ongoing:
         for at, folder in folders.items():
