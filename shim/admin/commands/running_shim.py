@@ -263,7 +263,9 @@ def done_of(
     except BrokenOff as error:
         done = done._replace(broken_off=error)
     except KeyboardInterrupt:
-        done = done._replace(broken_off=BrokenOff("stopped; groups under way are brought to an end, no others begun"))
+        hint = "" if look is None else f": look with `{look}`"
+        why = f"stopped; groups under way are brought to an end, no others begun{hint}"
+        done = done._replace(broken_off=BrokenOff(why))
     return done._replace(rows=sorted(done.rows, key=_name), not_done=sorted(done.not_done, key=_name))
 
 

@@ -18,7 +18,7 @@ import pytest
 from click.testing import CliRunner
 
 from shim.admin.commands import admin_client, console
-from shim.admin.live.asked.groups import Details, Plan, Scope, Target
+from shim.admin.live.asked.groups import Details, NotCertain, Plan, Scope, Target
 from shim.admin.live.asked.migration import GroupStatus, Source
 from shim.demo.parts import free_port
 from shim.main import cli
@@ -332,8 +332,24 @@ def test_ctrl_c() -> None:
         assert moved.ended.wait(TIME_LIMIT_SECONDS)
     assert status == 1
     assert json.loads(stdout) == {"groups": [], "not_done": []}
-    assert stderr == "Error: stopped; groups under way are brought to an end, no others begun\n"
+    look = f"offset-shim migrate status --admin {address}"
+    assert stderr == f"Error: stopped; groups under way are brought to an end, no others begun: look with `{look}`\n"
     assert (moved.groups["g"].storage, moved.cancelled) == ("kafka", [])
+
+
+def test_what_fails_behind_ctrl_c_is_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    """Whoever asked has gone, and is told nothing any more."""
+    moved = Awaited()
+    moved.add("g")
+    moved.held["g"] = asyncio.Event()
+    with admin_of(moved) as address:
+        assert interrupted(moved.under_way, "migrate", "start", "g", "--admin", address)[0] == 1
+        moved.uncertain["g"] = NotCertain("whether the cluster has it is not known")
+        moved.loop.call_soon_threadsafe(moved.held["g"].set)
+        assert moved.ended.wait(TIME_LIMIT_SECONDS)
+    assert caplog.messages == [
+        "/v1/migrate/start: whoever asked has gone and is not told: group g: whether the cluster has it is not known"
+    ]
 
 
 class Looked(Grouped):

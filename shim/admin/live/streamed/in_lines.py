@@ -44,7 +44,7 @@ async def in_lines(
     """Answers with a line for each of ``groups``: as many ``together`` in a step, so many steps at a time.
 
     Once whoever has asked is gone, or the shim is ``stopping``, no step begins. Those under way go on to their end, or
-    for two seconds where the shim stops.
+    for two seconds where the shim stops; what fails of them is in the log.
     """
     lines = Sending(request, LINES)
     await lines.begin()
@@ -59,7 +59,9 @@ async def in_lines(
                 return
             for row in await _rows(part, step):
                 done += 1
-                await lines.send(_line(row))
+                if not await lines.send(_line(row)) and "error" in row:
+                    said = row["group"], one_line(row["error"])
+                    log.warning("%s: whoever asked has gone and is not told: group %s: %s", request.path, *said)
             await asyncio.sleep(0)  # clients of the shim have their turn, even if no step has waited
 
     async with asyncio.TaskGroup() as tasks:
