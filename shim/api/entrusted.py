@@ -37,6 +37,8 @@ FORWARDED: Final = frozenset(
         ApiKey.DELETE_GROUPS,
         ApiKey.OFFSET_DELETE,
         ApiKey.TXN_OFFSET_COMMIT,
+        ApiKey.CONSUMER_GROUP_HEARTBEAT,
+        ApiKey.CONSUMER_GROUP_DESCRIBE,
     }
 )
 """What is about groups by name. ListGroups is each shim's own: who wants all asks every broker."""

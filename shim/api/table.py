@@ -6,8 +6,8 @@
 
 The newest version of a forwarded API is the newest of Kafka 4.3: in one that is newer a broker's address might hide.
 Fetch ends at v15 for that reason (v16 names new leaders by address, KIP-951), and so does DescribeQuorum at v1.
-Not here: everything that groups do outside this table (KIP-848 consumer groups, share and streams groups), since the
-cluster would answer for groups that are not its own; and what only brokers ask each other.
+Not here: share and streams groups, since the cluster would answer for groups that are not its own; and what only
+brokers ask each other.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ from protocol.errors import ErrorCode
 from protocol.messages.produce import produce_acks
 from shim.api import (
     api_versions,
+    consumer_group_describe,
+    consumer_group_heartbeat,
     delete_groups,
     describe_cluster,
     describe_groups,
@@ -160,6 +162,8 @@ TABLE: tuple[Route, ...] = (
     _served(delete_groups),
     _served(offset_delete),
     _served(txn_offset_commit),
+    _served(consumer_group_heartbeat),
+    _served(consumer_group_describe),
     _answered(api_versions),
     Route(ApiKey.API_VERSIONS, api_versions.VERSIONS[1] + 1, 127, Refused(api_versions.too_new)),
     Route(ApiKey.SASL_HANDSHAKE, 0, 1, AUTHENTICATES),

@@ -13,6 +13,7 @@ from shim.coordinator import events
 from shim.coordinator.decision import Decision
 from shim.coordinator.outcome import Asker, Caller, GroupEvent, OffsetReset, Outcome
 from shim.coordinator.readable import ReadablePartition
+from shim.coordinator.requests.consumer_group_heartbeat import consumer_group_heartbeat
 from shim.coordinator.requests.delete_groups import GROUP_DELETED, delete_group
 from shim.coordinator.requests.elsewhere import carry, write_ahead
 from shim.coordinator.requests.hands import abandon, adopt, take_in_hand
@@ -180,6 +181,7 @@ class GroupCoordinator(ReadablePartition):
     join_group = _request(join_group)
     sync_group = _request(sync_group)
     heartbeat = _request(heartbeat)
+    consumer_group_heartbeat = _request(consumer_group_heartbeat)
     leave_group = _request(leave_group)
     offset_commit = _request(offset_commit)  # topic ids have been given their names, which records hold
     offset_delete = _request(offset_delete)

@@ -93,6 +93,11 @@ def join_refused(group_id: str, member_id: str, caller: Caller, error: ErrorCode
     return _of(group_id, "%s may not join: %s%s", _who(member_id, caller), error.name, f" ({why})" if why else "")
 
 
+def of_consumer_protocol(request: OfMember, caller: Caller) -> GroupEvent:
+    template = "%s comes with the consumer protocol (KIP-848), and is refused: the shim serves the classic one"
+    return _of(request.group_id, template, _who(request.member_id, caller))
+
+
 def is_told(error: ErrorCode) -> bool:
     """Of a request that is refused. While a group rebalances all its members are told so."""
     return error is not ErrorCode.REBALANCE_IN_PROGRESS

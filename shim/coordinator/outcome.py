@@ -5,6 +5,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from protocol.commit_rows import AllCommitted, CommitRows
 from protocol.errors import ErrorCode
+from protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
 from protocol.messages.delete_groups import DeletableGroupResult
 from protocol.messages.heartbeat import HeartbeatResponse
 from protocol.messages.join_group import JoinGroupResponse
@@ -64,6 +65,7 @@ Response: TypeAlias = (
     JoinGroupResponse
     | SyncGroupResponse
     | HeartbeatResponse
+    | ConsumerGroupHeartbeatResponse
     | LeaveGroupResponse
     | OffsetCommitResponse
     | AllCommitted

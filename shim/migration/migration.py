@@ -316,7 +316,7 @@ class Migration:
         of one whose offsets are in ZooKeeper. ``source``: of one that both have, which of them is right; without it the
         two must not differ. Raises Refused, NotKnown."""
         if self._placements.of(group) is Whose.UNKNOWN:
-            error = await self._placements.find_out(group, opening=False)
+            error = await self._placements.find_out(group, None)
             if error is not ErrorCode.NONE:
                 raise Refused(self._placements.not_found_out(group, error))
         if self._placements.of(group) is Whose.UNKNOWN:

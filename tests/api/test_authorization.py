@@ -13,6 +13,8 @@ from protocol.api import Api
 from protocol.apis import APIS, ApiKey
 from protocol.errors import ErrorCode
 from protocol.messages import (
+    consumer_group_describe,
+    consumer_group_heartbeat,
     delete_groups,
     describe_acls,
     describe_groups,
@@ -50,6 +52,8 @@ REQUESTS: Final[dict[Api[Any, Any], Any]] = {
     leave_group.API: None,
     sync_group.API: sync_group.SyncGroupRequest(GROUP, 1, "m", protocol_type="consumer", protocol_name="range"),
     describe_groups.API: describe_groups.DescribeGroupsRequest((GROUP,)),
+    consumer_group_heartbeat.API: consumer_group_heartbeat.ConsumerGroupHeartbeatRequest(GROUP, "m", 0),
+    consumer_group_describe.API: consumer_group_describe.ConsumerGroupDescribeRequest((GROUP,), False),
     list_groups.API: list_groups.ListGroupsRequest(),
     delete_groups.API: delete_groups.DeleteGroupsRequest((GROUP,)),
     offset_delete.API: offset_delete.OffsetDeleteRequest(

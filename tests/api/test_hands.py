@@ -12,6 +12,8 @@ import pytest
 from protocol.api import Api
 from protocol.errors import ErrorCode
 from protocol.messages import (
+    consumer_group_describe,
+    consumer_group_heartbeat,
     delete_groups,
     describe_groups,
     heartbeat,
@@ -23,6 +25,7 @@ from protocol.messages import (
     offset_fetch,
     sync_group,
 )
+from protocol.own.state_log import Hands
 from shim.api import Services
 from shim.coordinator import GroupCoordinator
 from shim.migration.hands.gathering import Gathering
@@ -47,6 +50,7 @@ class Placed:
         self._found = found
         self.whose = dict(_WHOSE)
         self.asked: list[str] = []
+        self.new: list[Hands | None] = []
         self.seen: list[tuple[str, str, int]] = []
         self.on_their_way: list[str] = []
         self.gatherings: dict[str, Gathering] = {}
@@ -64,8 +68,9 @@ class Placed:
     def of(self, group_id: str) -> Whose:
         return self.whose[group_id]
 
-    async def find_out(self, group_id: str) -> ErrorCode:
+    async def find_out(self, group_id: str, new: Hands | None) -> ErrorCode:
         self.asked.append(group_id)
+        self.new.append(new)
         await asyncio.sleep(0)
         if isinstance(self._found, ErrorCode):
             return self._found
@@ -145,6 +150,12 @@ PASSED_ON: list[tuple[Api[Any, Any], int, Any, Any]] = [
     ),
     (leave_group.API, 2, leave_group.LeaveGroupRequest(PASSED, "m"), leave_group.LeaveGroupResponse(error_code=25)),
     (
+        consumer_group_heartbeat.API,
+        1,
+        consumer_group_heartbeat.ConsumerGroupHeartbeatRequest(PASSED, "m", 0, rebalance_timeout_ms=60_000),
+        consumer_group_heartbeat.ConsumerGroupHeartbeatResponse(0, 0, None, "m", 1, 5_000),
+    ),
+    (
         offset_delete.API,
         0,
         offset_delete.OffsetDeleteRequest(PASSED, ()),
@@ -176,8 +187,13 @@ async def test_what_is_the_clusters_is_answered_by_the_cluster(
     assert await answer(api, version, asked, await to(placed), client) == response
     (frame,) = client.asked
     assert api.parse_request(version, frame, 4)[1] == asked
-    opens = api in (offset_commit.API, join_group.API)
-    assert placed.asked == ([UNKNOWN] if opens and group == UNKNOWN else [])
+    opens = {
+        offset_commit.API: Hands.SERVED,
+        join_group.API: Hands.SERVED,
+        consumer_group_heartbeat.API: Hands.PASSED_THROUGH,  # nobody else serves that protocol
+    }
+    assert placed.asked == ([UNKNOWN] if api in opens and group == UNKNOWN else [])
+    assert placed.new == [opens[api] for _ in placed.asked]
     tells = api in (offset_commit.API, heartbeat.API, sync_group.API)
     assert placed.seen == ([(group, "m", 3)] if tells else [])
     changes = api in (offset_commit.API, offset_delete.API)
@@ -193,6 +209,18 @@ async def test_a_group_that_nobody_knows_is_found_out_about_once_and_served() ->
         assert topic.partitions[0].error_code == ErrorCode.NONE
     assert placed.asked == [UNKNOWN]
     assert client.asked == []
+
+
+async def test_the_consumer_protocol_is_refused_for_a_group_that_is_served() -> None:
+    """Clients show the message: so it says what to do."""
+    placed, client = Placed(), Client()
+    services_ = await to(placed, await committed())
+    request = consumer_group_heartbeat.ConsumerGroupHeartbeatRequest(SERVED, "m", 0)
+    refused = await answer(consumer_group_heartbeat.API, 1, request, services_, client)
+    assert refused.error_code == ErrorCode.GROUP_ID_NOT_FOUND
+    assert f"Group {SERVED} is served by offset-shim" in refused.error_message
+    assert "group.protocol=classic" in refused.error_message
+    assert (client.asked, placed.seen) == ([], [])
 
 
 async def test_nobody_is_served_while_that_cannot_be_found_out() -> None:
@@ -388,6 +416,21 @@ async def test_groups_of_both_kinds_are_described_and_deleted() -> None:
         (PASSED, "Theirs"),
         (SERVED, "Empty"),
         (UNKNOWN, "Theirs"),
+    ]
+
+    def told(request: Any) -> Any:
+        return consumer_group_describe.ConsumerGroupDescribeResponse(
+            0, tuple(consumer_group_describe.DescribedGroup(0, None, name, "Theirs") for name in request.group_ids)
+        )
+
+    client = Client(broker=broker(consumer_group_describe.API, told))
+    of_members = consumer_group_describe.ConsumerGroupDescribeRequest((PASSED, SERVED, UNKNOWN, CHANGING), False)
+    found = await answer(consumer_group_describe.API, 1, of_members, await to(Placed(), coordinator), client)
+    assert [(g.group_id, g.group_state, g.error_code) for g in found.groups] == [
+        (PASSED, "Theirs", 0),
+        (SERVED, "", ErrorCode.GROUP_ID_NOT_FOUND),
+        (UNKNOWN, "Theirs", 0),
+        (CHANGING, "", ErrorCode.COORDINATOR_LOAD_IN_PROGRESS),
     ]
 
     def deleted(request: Any) -> Any:

@@ -18,6 +18,8 @@ from protocol.errors import ErrorCode
 from protocol.messages import (
     add_offsets_to_txn,
     api_versions,
+    consumer_group_describe,
+    consumer_group_heartbeat,
     delete_groups,
     describe_groups,
     end_txn,
@@ -108,6 +110,14 @@ def txn_commit_of(group: str) -> txn_offset_commit.TxnOffsetCommitRequest:
     return txn_offset_commit.TxnOffsetCommitRequest("nobody's", group, 4711, 0, topics=topics)
 
 
+def member_of(group: str) -> consumer_group_heartbeat.ConsumerGroupHeartbeatRequest:
+    return consumer_group_heartbeat.ConsumerGroupHeartbeatRequest(group, "nobody", 3)
+
+
+def members_of(group: str) -> consumer_group_describe.ConsumerGroupDescribeRequest:
+    return consumer_group_describe.ConsumerGroupDescribeRequest((group,), False)
+
+
 def deleted_beside(group: str) -> str:
     """A name of the same offsets partition."""
     number = partition_for(group, PARTITIONS)
@@ -129,6 +139,8 @@ QUESTIONS: Final[dict[int, Question]] = {
         (delete_groups.API, lambda _, group: delete_groups.DeleteGroupsRequest((deleted_beside(group),))),
         (offset_delete.API, lambda _, group: delete_offsets_of(group)),
         (txn_offset_commit.API, lambda _, group: txn_commit_of(group)),
+        (consumer_group_heartbeat.API, lambda _, group: member_of(group)),
+        (consumer_group_describe.API, lambda _, group: members_of(group)),
     )
 }
 

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from protocol.errors import ErrorCode
 from protocol.own.history_log import HISTORY_TOPIC
-from protocol.own.state_log import STATE_TOPIC
+from protocol.own.state_log import STATE_TOPIC, Hands
 from shim.config import Settings
 from shim.log import OFFSETS_TOPIC
 from shim.migration.dual.lookup import Lookup
@@ -41,7 +41,7 @@ async def test_a_word_that_may_be_lost(tmp_path: Path) -> None:
     placements = Placements(runtime, cluster, SETTINGS, passed_by, lookup)
     migration = Migration(runtime, cluster, placements, stores, lookup, guard, SETTINGS, passed_by)
     log.release()
-    assert await placements.find_out("g") is ErrorCode.NONE
+    assert await placements.find_out("g", Hands.SERVED) is ErrorCode.NONE
     assert placements.of("g") is Whose.SERVED
     lost, read_back = asyncio.Event(), asyncio.Event()
     runtime.watch(lambda _, coordinator: (lost if coordinator is None else read_back).set())

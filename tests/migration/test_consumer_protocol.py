@@ -1,16 +1,20 @@
-"""Groups of the consumer protocol (KIP-848), which the shim does not offer: they stay with the cluster."""
+"""Groups of the consumer protocol (KIP-848): they are the cluster's, and their members go through the shim to it."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from shim.demo.parts import Broker
 from tests.admin.live.running import offset_shim
 from tests.conftest import TopicFactory
+from tests.java_tools import console_consumer
+from tests.migration.modern_clients import NO_OFFSET, values, write
 from tests.migration.test_changing_hands import administered
 from tests.migration.test_first_contact import committed
 
@@ -28,6 +32,111 @@ def came(at: str, group: str, topic: str, protocol: str) -> None:
         consumer.commit(offsets=[TopicPartition(topic, 0, 7)], asynchronous=False)
     finally:
         consumer.close()
+
+
+class Member:
+    """Of librdkafka."""
+
+    def __init__(self, at: str, group: str, topic: str, protocol: str = "consumer") -> None:
+        self.errors: list[KafkaError] = []
+        self._consumer = Consumer(
+            {"bootstrap.servers": at, "group.id": group, "group.protocol": protocol, "enable.auto.commit": "false"}
+        )
+        self._consumer.subscribe([topic])
+
+    @property
+    def assigned(self) -> set[int]:
+        """After it has had its turn."""
+        message = self._consumer.poll(0.05)
+        if message is not None and (error := message.error()) is not None:
+            self.errors.append(error)
+        return {each.partition for each in self._consumer.assignment()}
+
+    def commit(self, topic: str, offset: int) -> None:
+        partitions = [TopicPartition(topic, each, offset) for each in self.assigned]
+        for each in self._consumer.commit(offsets=partitions, asynchronous=False):
+            assert each.error is None
+
+    def close(self) -> None:
+        self._consumer.close()
+
+
+def share_both(*members: Member) -> None:
+    """Wait until the two partitions are assigned, all of them to somebody."""
+    until(lambda: all(shares := [each.assigned for each in members]) and sum(map(len, shares)) == 2)
+
+
+def until(holds: Callable[[], bool]) -> None:
+    """``holds`` polls, so it waits."""
+    deadline = time.monotonic() + 60
+    while not holds():
+        assert time.monotonic() < deadline
+
+
+def test_a_new_one_goes_through_to_the_cluster(
+    broker: Broker, tmp_path: Path, make_topic: TopicFactory, fresh_name: Callable[[], str]
+) -> None:
+    """With two members that share it; one has come before the shim is killed, and goes on behind that."""
+    topic, group = make_topic(partitions=2), fresh_name()
+    with administered(broker, tmp_path / "data") as at, closing(Member(at.shim.bootstrap, group, topic)) as first:
+        share_both(first)
+        told = at.status(group)
+        assert (told["offsets_storage"], told["state"], told["type"], told["members"]) == (
+            ("upstream", "Stable", "Consumer", 1)
+        )
+        assert told["cause"] == "its clients have the consumer protocol (KIP-848)"
+        first.commit(topic, 3)
+        at.shim.kill()
+        at.shim.restart()
+        with closing(Member(at.shim.bootstrap, group, topic)) as second:
+            share_both(first, second)
+            first.commit(topic, 5)
+            second.commit(topic, 5)
+        assert not first.errors + second.errors
+        # One of the classic protocol joins them, as brokers let it: there are never two coordinators.
+        with closing(Member(at.shim.bootstrap, group, topic, "classic")) as classic:
+            share_both(first, classic)
+        for asked in (at.shim.bootstrap, broker.bootstrap_servers):
+            assert committed(asked, group, topic) == 5
+        assert at.status(group)["offsets_storage"] == "upstream"
+
+
+def test_javas_goes_through_too(
+    broker: Broker, tmp_path: Path, make_topic: TopicFactory, fresh_name: Callable[[], str]
+) -> None:
+    topic, group = make_topic(), fresh_name()
+    by_protocol = {"group.protocol": "consumer"}
+    with administered(broker, tmp_path / "data") as at:
+        write(at.shim.bootstrap, topic, 0, range(5))
+        read = console_consumer(at.shim.bootstrap, topic, max_messages=5, group=group, properties=by_protocol)
+        assert read == values(range(5))
+        assert committed(broker.bootstrap_servers, group, topic) == 5
+        assert at.status(group)["type"] == "Consumer"
+
+
+def test_one_that_is_served_is_refused_until_it_is_given_back(
+    broker: Broker, tmp_path: Path, make_topic: TopicFactory, fresh_name: Callable[[], str]
+) -> None:
+    topic, group = make_topic(), fresh_name()
+    with administered(broker, tmp_path / "data") as at:
+        came(at.shim.bootstrap, group, topic, "classic")
+        with closing(Member(at.shim.bootstrap, group, topic)) as member:
+            until(lambda: bool(member.assigned or member.errors))
+            (error,) = member.errors
+            assert error.code() == KafkaError._FATAL
+            assert "The group id does not exist" in error.str()
+        # What librdkafka does not show of the answer stands in the log.
+        assert f"group {group}: " in at.shim.log()
+        assert "comes with the consumer protocol (KIP-848), and is refused" in at.shim.log()
+        assert committed(broker.bootstrap_servers, group, topic) in (7, NO_OFFSET)  # as the mirror has it
+
+        (back,) = at.migrate("rollback", group, "--yes").json["groups"]
+        assert back["offsets_storage"] == "upstream"
+        with closing(Member(at.shim.bootstrap, group, topic)) as member:
+            until(lambda: bool(member.assigned or member.errors))
+            assert not member.errors
+            assert at.status(group)["type"] == "Consumer"
+            assert committed(at.shim.bootstrap, group, topic) == 7
 
 
 def test_one_that_is_empty_stays_until_its_clients_have_changed(

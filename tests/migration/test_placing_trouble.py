@@ -61,7 +61,7 @@ def _zookeeper(group: str) -> str:
 
 
 async def _found(placements: Placements, *groups: str) -> list[ErrorCode]:
-    return [await placements.find_out(group, opening=False) for group in groups]
+    return [await placements.find_out(group, None) for group in groups]
 
 
 async def test_a_group_is_not_taken_for_another_one(

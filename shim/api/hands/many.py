@@ -10,10 +10,11 @@ from typing import Any, Final, NamedTuple
 
 from protocol.apis import ApiKey
 from protocol.errors import ErrorCode
+from protocol.messages.consumer_group_describe import ConsumerGroupDescribeResponse
 from protocol.messages.delete_groups import DeletableGroupResult, DeleteGroupsResponse
 from protocol.messages.describe_groups import DescribeGroupsResponse
 from protocol.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetchResponse, OffsetFetchResponseGroup
-from shim.api import describe_groups, offset_fetch
+from shim.api import consumer_group_describe, describe_groups, offset_fetch
 from shim.api.authorization import AnyCall, Handle, Policy, authorized_for_groups
 from shim.api.call import Services
 from shim.api.hands.other_stores import told_after_stores
@@ -141,7 +142,7 @@ async def _look(then: _Then, services: Services, whose: Mapping[str, Whose]) -> 
     unknown = [name for name, each in whose.items() if each is Whose.UNKNOWN] if services.stores.has_zookeeper else []
     failed = ErrorCode.NONE
     for name in unknown:  # one after the other: new groups of others have their turns between them
-        failed = failed or await services.placements.find_out(name, opening=False)
+        failed = failed or await services.placements.find_out(name, None)
         if failed:  # so would the others, after as long a wait
             refused[name] = failed
         elif services.placements.of(name) is Whose.SERVED_WITH_STORES:
@@ -176,12 +177,11 @@ def _refused_fetch(name: str, error: ErrorCode) -> OffsetFetchResponseGroup:
     return offset_fetch.failed(OffsetFetchRequestGroup(name, topics=None), error)
 
 
-def _merged_descriptions(
-    names: Sequence[str], _: Mapping[str, Hashable], answers: Mapping[Any, Any]
-) -> DescribeGroupsResponse:
+def _merged_descriptions(names: Sequence[str], _: Mapping[str, Hashable], answers: Mapping[Any, Any]) -> Any:
     found = {group.group_id: group for answer in answers.values() for group in answer.groups}
     groups = (found[name] for name in names if name in found)
-    return DescribeGroupsResponse(groups=tuple(sorted(groups, key=lambda group: not _is_forbidden(group))))  # are first
+    response = answers[By.NOBODY]
+    return response._replace(groups=tuple(sorted(groups, key=lambda group: not _is_forbidden(group))))  # are first
 
 
 def _merged_deletions(
@@ -228,6 +228,14 @@ MANY: Final[Mapping[ApiKey, _Many]] = {
         lambda request, names: request._replace(groups=tuple(each for each in request.groups if each in names)),
         lambda refused: DescribeGroupsResponse(
             groups=tuple(describe_groups.failed(name, error) for name, error in refused.items())
+        ),
+        _merged_descriptions,
+    ),
+    ApiKey.CONSUMER_GROUP_DESCRIBE: _Many(
+        lambda _, request: request.group_ids,
+        lambda request, names: request._replace(group_ids=tuple(each for each in request.group_ids if each in names)),
+        lambda refused: ConsumerGroupDescribeResponse(
+            0, tuple(consumer_group_describe.failed(name, error) for name, error in refused.items())
         ),
         _merged_descriptions,
     ),

@@ -7,6 +7,7 @@ from typing import Final
 
 from protocol.apis import ApiKey
 from protocol.errors import ErrorCode
+from protocol.own.state_log import Hands
 from shim.api.authorization import AnyCall, Handle, Policy, authorized_for_groups
 from shim.api.call import Services
 from shim.api.hands.other_stores import change_in_stores
@@ -15,8 +16,13 @@ from shim.api.hands.when import FollowUp, when
 from shim.migration.hands.gathering import Gathering
 from shim.migration.hands.placements import SERVED, Whose
 
-_OPENS: Final = frozenset({ApiKey.JOIN_GROUP, ApiKey.OFFSET_COMMIT, ApiKey.TXN_OFFSET_COMMIT})
-"""Requests that make a group where there is none."""
+_OPENS: Final[Mapping[ApiKey, Hands]] = {
+    ApiKey.JOIN_GROUP: Hands.SERVED,
+    ApiKey.OFFSET_COMMIT: Hands.SERVED,
+    ApiKey.TXN_OFFSET_COMMIT: Hands.SERVED,
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: Hands.PASSED_THROUGH,
+}
+"""Requests that make a group where there is none; in whose hands one is then that nobody knows."""
 _AT_ONCE: Final = frozenset({ApiKey.HEARTBEAT, ApiKey.LEAVE_GROUP})
 """They tell no offset, change none, and give nobody partitions: no harm in passing them on where another shim may have
 taken the group over."""
@@ -87,7 +93,7 @@ def finding_out(key: ApiKey, handle: Handle) -> Handle:
                 return change_in_stores(services, call, key, handle)
             return handle(services, call)
 
-        return when(call, services.placements.find_out(group_id), found)
+        return when(call, services.placements.find_out(group_id, _OPENS[key]), found)
 
     return find_out
 

@@ -1,4 +1,4 @@
-"""JoinGroup, SyncGroup, Heartbeat, LeaveGroup: READ on the group."""
+"""JoinGroup, SyncGroup, Heartbeat, LeaveGroup, ConsumerGroupHeartbeat: READ on the group."""
 
 from __future__ import annotations
 
@@ -41,5 +41,6 @@ POLICIES: Final[Mapping[ApiKey, Policy]] = {
     ApiKey.JOIN_GROUP: Policy(_OF_A_MEMBER.needs, _admit_to_join),
     ApiKey.HEARTBEAT: _OF_A_MEMBER,
     ApiKey.LEAVE_GROUP: _OF_A_MEMBER,
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: _OF_A_MEMBER,
     ApiKey.SYNC_GROUP: Policy(_OF_A_MEMBER.needs, _admit_to_sync),
 }

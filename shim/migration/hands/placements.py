@@ -108,7 +108,7 @@ class Placements:
         self._new_served = settings.group_new_served
         self._open: dict[str, Placement] = {}
         self._seen: dict[tuple[str, str], Seen] = {}
-        self._finding: dict[tuple[str, bool], asyncio.Task[ErrorCode]] = {}
+        self._finding: dict[tuple[str, Hands | None], asyncio.Task[ErrorCode]] = {}
         self._turns = asyncio.Semaphore(_LOOKED_FOR_AT_ONCE)
         self._trouble = LoggedOnce(log)
         self._followed = followed
@@ -164,17 +164,17 @@ class Placements:
         coordinator = self._runtime.coordinator(self._runtime.partition_of(group_id))
         return coordinator is None or coordinator.hands_of(group_id) is Hands.SERVED
 
-    async def find_out(self, group_id: str, *, opening: bool = True) -> ErrorCode:
-        """NONE when :meth:`of` says it from now on; otherwise why not for now, at which clients ask again. Not
-        ``opening``: for somebody who makes no group, so that one that nobody knows stays UNKNOWN."""
-        task = self._finding.get((group_id, opening))
+    async def find_out(self, group_id: str, new: Hands | None) -> ErrorCode:
+        """NONE when :meth:`of` says it from now on; otherwise why not for now, at which clients ask again. ``new``: in
+        whose hands one is that nobody knows, and which is made with this; None: none is, and it stays UNKNOWN."""
+        task = self._finding.get((group_id, new))
         if task is None:
-            task = asyncio.get_running_loop().create_task(self._find_out(group_id, opening=opening))
-            self._finding[group_id, opening] = task
-            task.add_done_callback(lambda _: self._finding.pop((group_id, opening), None))
+            task = asyncio.get_running_loop().create_task(self._find_out(group_id, new))
+            self._finding[group_id, new] = task
+            task.add_done_callback(lambda _: self._finding.pop((group_id, new), None))
         return await asyncio.shield(task)  # others may wait for it, too
 
-    async def _find_out(self, group_id: str, *, opening: bool) -> ErrorCode:
+    async def _find_out(self, group_id: str, new: Hands | None) -> ErrorCode:
         in_zookeeper = False
         try:
             async with self._turns:
@@ -182,7 +182,7 @@ class Placements:
             self._trouble.went_well(_cluster_not_asked(group_id))
             if not known:  # not in a turn: one that hangs is no reason for others to wait
                 in_zookeeper = await self._knows_in_zookeeper(group_id)
-            if not known and not in_zookeeper and not opening:
+            if not known and not in_zookeeper and new is None:
                 return ErrorCode.NONE
             if not known and not await self._followed(group_id):
                 return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
@@ -202,6 +202,8 @@ class Placements:
         elif in_zookeeper:
             hands, cause = Hands.SERVED, "ZooKeeper has offsets or consumers of it"
             step = Step.ZOOKEEPER
+        elif new is Hands.PASSED_THROUGH:
+            hands, cause = Hands.PASSED_THROUGH, "its clients have the consumer protocol (KIP-848)"
         elif self._new_served:
             hands, cause = Hands.SERVED, "the cluster did not know it"
         else:

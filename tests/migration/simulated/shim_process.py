@@ -22,7 +22,7 @@ from protocol.messages.offset_delete import (
     OffsetDeleteRequestTopic,
 )
 from protocol.messages.offset_fetch import OffsetFetchRequestGroup
-from protocol.own.state_log import Step
+from protocol.own.state_log import Hands, Step
 from shim.config import Settings
 from shim.coordinator import Caller, GroupCoordinator
 from shim.migration.deciding import decide
@@ -168,7 +168,7 @@ class ShimProcess:
     async def _whose(self, group: str) -> Whose:
         """Raises NotDone where it is not served."""
         if self.placements.of(group) is Whose.UNKNOWN:
-            await self.placements.find_out(group)
+            await self.placements.find_out(group, Hands.SERVED)
         whose = self.placements.of(group)
         if whose not in SERVED:
             raise NotDone(whose)

@@ -1,0 +1,50 @@
+"""ConsumerGroupDescribe (key 69, KIP-848): of groups that the shim serves none is of that protocol.
+
+So a broker says of a classic group. Tools then ask with DescribeGroups.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from protocol.errors import ErrorCode
+from protocol.messages.consumer_group_describe import (
+    API,
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+    DescribedGroup,
+)
+from shim.api.call import Call, Gather, Services
+from shim.coordinator import ReadablePartition
+
+VERSIONS = (0, 1)
+
+_Call = Call[ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse]
+
+
+def handle(services: Services, call: _Call) -> None:
+    groups = call.request.group_ids
+    gather = Gather(len(groups), lambda answers: call.answer(ConsumerGroupDescribeResponse(0, tuple(answers))))
+    for position, group_id in enumerate(groups):
+        services.runtime.ask(
+            services.runtime.partition_of(group_id),
+            partial(_no_consumer_group, group_id),
+            gather.part(position, partial(failed, group_id)),
+        )
+
+
+def _no_consumer_group(group_id: str, _: ReadablePartition) -> DescribedGroup:
+    if not group_id:
+        return failed(group_id, ErrorCode.INVALID_GROUP_ID)
+    return DescribedGroup(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.", group_id)
+
+
+def failure(call: _Call, error: ErrorCode) -> ConsumerGroupDescribeResponse:
+    return ConsumerGroupDescribeResponse(0, tuple(failed(group_id, error) for group_id in call.request.group_ids))
+
+
+def failed(group_id: str, error: ErrorCode) -> DescribedGroup:
+    return DescribedGroup(error, group_id=group_id)
+
+
+__all__ = ["API", "VERSIONS", "failure", "handle"]
