@@ -33,8 +33,8 @@ _SEEN_WITHIN_S: Final = 60.0
 """A member that has come through the shim in that time is on the shim: longer than sessions last, by default."""
 _STABLE: Final = "Stable"
 _CONSUMER_PROTOCOL: Final = (
-    "its clients have used the consumer protocol (KIP-848), which the shim does not offer them: they would not come "
-    "back; have them come with group.protocol=classic first"
+    "its clients have used the consumer protocol (KIP-848), which the cluster serves, and the shim does not: they would "
+    "be refused; have them come with group.protocol=classic first"
 )
 _OF_ANOTHER_KIND: Final = (
     "the cluster has offsets of it and says that there is no such group, as of one of another kind, with members that "
