@@ -1,11 +1,9 @@
 """ConsumerGroupDescribe (key 69, KIP-848): of groups that the shim serves none is of that protocol.
 
-So a broker says of a classic group. Tools then ask with DescribeGroups.
+So a broker says of a classic group; tools then ask with DescribeGroups.
 """
 
 from __future__ import annotations
-
-from functools import partial
 
 from protocol.errors import ErrorCode
 from protocol.messages.consumer_group_describe import (
@@ -14,7 +12,8 @@ from protocol.messages.consumer_group_describe import (
     ConsumerGroupDescribeResponse,
     DescribedGroup,
 )
-from shim.api.call import Call, Gather, Services
+from shim.api.call import Call, Services
+from shim.api.many_groups import ask_each_at_once
 from shim.coordinator import ReadablePartition
 
 VERSIONS = (0, 1)
@@ -23,17 +22,16 @@ _Call = Call[ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse]
 
 
 def handle(services: Services, call: _Call) -> None:
-    groups = call.request.group_ids
-    gather = Gather(len(groups), lambda answers: call.answer(ConsumerGroupDescribeResponse(0, tuple(answers))))
-    for position, group_id in enumerate(groups):
-        services.runtime.ask(
-            services.runtime.partition_of(group_id),
-            partial(_no_consumer_group, group_id),
-            gather.part(position, partial(failed, group_id)),
-        )
+    ask_each_at_once(
+        services,
+        call.request.group_ids,
+        _described,
+        failed,
+        lambda groups: call.answer(ConsumerGroupDescribeResponse(0, tuple(groups))),
+    )
 
 
-def _no_consumer_group(group_id: str, _: ReadablePartition) -> DescribedGroup:
+def _described(group_id: str, _: ReadablePartition) -> DescribedGroup:
     if not group_id:
         return failed(group_id, ErrorCode.INVALID_GROUP_ID)
     return DescribedGroup(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.", group_id)

@@ -16,14 +16,14 @@ from shim.coordinator import GroupCoordinator
 
 VERSIONS = (0, 1)
 
+_Call = Call[ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse]
 
-def handle(services: Services, call: Call[ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse]) -> None:
+
+def handle(services: Services, call: _Call) -> None:
     call.decide(services, call.request.group_id, GroupCoordinator.consumer_group_heartbeat, after_flight=False)
 
 
-def failure(
-    call: Call[ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse], error: ErrorCode
-) -> ConsumerGroupHeartbeatResponse:
+def failure(call: _Call, error: ErrorCode) -> ConsumerGroupHeartbeatResponse:
     return ConsumerGroupHeartbeatResponse(0, error)
 
 

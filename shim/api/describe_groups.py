@@ -13,8 +13,8 @@ from typing import Any
 
 from protocol.errors import ErrorCode
 from protocol.messages.describe_groups import API, DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
-from shim.api.call import SIZE_FIELD, Call, Gather, Services
-from shim.api.many_groups import Question, ask_each
+from shim.api.call import SIZE_FIELD, Call, Services
+from shim.api.many_groups import Question, ask_each, ask_each_at_once
 from shim.api.waiting import while_requests_are_paused
 from shim.coordinator import GroupCoordinator
 
@@ -71,14 +71,13 @@ async def _describe_all(services: Services, call: _Call, finish: Callable[[Descr
 
 
 def _describe_one(services: Services, call: _Call) -> None:
-    groups = call.request.groups
-    gather = Gather(len(groups), lambda answers: call.answer(DescribeGroupsResponse(groups=tuple(answers))))
-    for position, group_id in enumerate(groups):
-        services.runtime.ask(
-            services.runtime.partition_of(group_id),
-            partial(_describe, group_id, call.version),
-            gather.part(position, partial(failed, group_id)),
-        )
+    ask_each_at_once(
+        services,
+        call.request.groups,
+        lambda group_id, coordinator: coordinator.describe_group(group_id, call.version),
+        failed,
+        lambda answers: call.answer(DescribeGroupsResponse(groups=tuple(answers))),
+    )
 
 
 def _size(group: DescribedGroup) -> int:

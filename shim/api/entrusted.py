@@ -39,6 +39,8 @@ FORWARDED: Final = frozenset(
         ApiKey.TXN_OFFSET_COMMIT,
         ApiKey.CONSUMER_GROUP_HEARTBEAT,
         ApiKey.CONSUMER_GROUP_DESCRIBE,
+        ApiKey.STREAMS_GROUP_HEARTBEAT,
+        ApiKey.STREAMS_GROUP_DESCRIBE,
     }
 )
 """What is about groups by name. ListGroups is each shim's own: who wants all asks every broker."""

@@ -6,7 +6,7 @@
 
 The newest version of a forwarded API is the newest of Kafka 4.3: in one that is newer a broker's address might hide.
 Fetch ends at v15 for that reason (v16 names new leaders by address, KIP-951), and so does DescribeQuorum at v1.
-Not here: share and streams groups, since the cluster would answer for groups that are not its own; and what only
+Not here: share groups, since the cluster would answer for groups that are not its own; and what only
 brokers ask each other.
 """
 
@@ -39,6 +39,8 @@ from shim.api import (
     offset_delete,
     offset_fetch,
     produce,
+    streams_group_describe,
+    streams_group_heartbeat,
     sync_group,
     translated,
     txn_offset_commit,
@@ -164,6 +166,8 @@ TABLE: tuple[Route, ...] = (
     _served(txn_offset_commit),
     _served(consumer_group_heartbeat),
     _served(consumer_group_describe),
+    _served(streams_group_heartbeat),
+    _served(streams_group_describe),
     _answered(api_versions),
     Route(ApiKey.API_VERSIONS, api_versions.VERSIONS[1] + 1, 127, Refused(api_versions.too_new)),
     Route(ApiKey.SASL_HANDSHAKE, 0, 1, AUTHENTICATES),

@@ -13,7 +13,6 @@ from shim.coordinator import events
 from shim.coordinator.decision import Decision
 from shim.coordinator.outcome import Asker, Caller, GroupEvent, OffsetReset, Outcome
 from shim.coordinator.readable import ReadablePartition
-from shim.coordinator.requests.consumer_group_heartbeat import consumer_group_heartbeat
 from shim.coordinator.requests.delete_groups import GROUP_DELETED, delete_group
 from shim.coordinator.requests.elsewhere import carry, write_ahead
 from shim.coordinator.requests.hands import abandon, adopt, take_in_hand
@@ -22,6 +21,7 @@ from shim.coordinator.requests.join_group import join_group
 from shim.coordinator.requests.leave_group import leave_group
 from shim.coordinator.requests.offset_commit import offset_commit
 from shim.coordinator.requests.offset_delete import offset_delete
+from shim.coordinator.requests.other_protocols import consumer_group_heartbeat, streams_group_heartbeat
 from shim.coordinator.requests.rebalance import (
     join_deadline_due,
     prepare_rebalance,
@@ -182,6 +182,7 @@ class GroupCoordinator(ReadablePartition):
     sync_group = _request(sync_group)
     heartbeat = _request(heartbeat)
     consumer_group_heartbeat = _request(consumer_group_heartbeat)
+    streams_group_heartbeat = _request(streams_group_heartbeat)
     leave_group = _request(leave_group)
     offset_commit = _request(offset_commit)  # topic ids have been given their names, which records hold
     offset_delete = _request(offset_delete)

@@ -93,9 +93,9 @@ def join_refused(group_id: str, member_id: str, caller: Caller, error: ErrorCode
     return _of(group_id, "%s may not join: %s%s", _who(member_id, caller), error.name, f" ({why})" if why else "")
 
 
-def of_consumer_protocol(request: OfMember, caller: Caller) -> GroupEvent:
-    template = "%s comes with the consumer protocol (KIP-848), and is refused: the shim serves the classic one"
-    return _of(request.group_id, template, _who(request.member_id, caller))
+def of_another_protocol(protocol: str, request: OfMember, caller: Caller) -> GroupEvent:
+    template = "%s comes with %s, and is refused: the shim serves the group, with the classic one"
+    return _of(request.group_id, template, _who(request.member_id, caller), protocol)
 
 
 def is_told(error: ErrorCode) -> bool:

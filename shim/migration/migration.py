@@ -31,6 +31,7 @@ from shim.migration.words import (
     CONSUMER,
     PASSED_THROUGH,
     STORAGES,
+    STREAMS,
     UNKNOWN,
     Candidates,
     GroupStatus,
@@ -41,7 +42,7 @@ from shim.migration.words import (
     Source,
     Verified,
 )
-from shim.offsets.cluster.groups import DEAD, NOBODY, ClusterGroups, ConsumerGroup, Listed, LiveGroup
+from shim.offsets.cluster.groups import DEAD, NOBODY, ClusterGroups, ConsumerGroup, Listed, LiveGroup, StreamsGroup
 from shim.offsets.store import StoreError
 from shim.runtime import Runtime
 from shim.upstream.errors import UpstreamError
@@ -396,6 +397,9 @@ class Migration:
         return self._changing.coordinator(group).step_of(group) if served else None
 
 
+_TYPES: Final = {ConsumerGroup: CONSUMER, StreamsGroup: STREAMS}
+
+
 def _not_heard_of(group: str) -> str:
     return f"this shim has not heard of a group {group} yet (`migrate plan` shows what there is to be started)"
 
@@ -404,7 +408,7 @@ def _as_described(status: GroupStatus, described: DescribedGroup | UpstreamError
     """By the cluster, or not: what else is known is told."""
     if isinstance(described, UpstreamError):
         return status._replace(alarm=str(described))
-    its_type = CONSUMER if isinstance(described, ConsumerGroup) else CLASSIC
+    its_type = _TYPES.get(type(described), CLASSIC)
     return status._replace(state=described.group_state, members=len(described.members), type=its_type)
 
 

@@ -48,6 +48,7 @@ STORAGES: Final = {
 
 CLASSIC: Final = "Classic"
 CONSUMER: Final = "Consumer"
+STREAMS: Final = "Streams"
 
 UNKNOWN: Final = "Unknown"
 """The state of a group while its coordinator does not say."""

@@ -27,6 +27,8 @@ from protocol.messages import (
     offset_commit,
     offset_delete,
     offset_fetch,
+    streams_group_describe,
+    streams_group_heartbeat,
     sync_group,
     txn_offset_commit,
 )
@@ -54,6 +56,8 @@ REQUESTS: Final[dict[Api[Any, Any], Any]] = {
     describe_groups.API: describe_groups.DescribeGroupsRequest((GROUP,)),
     consumer_group_heartbeat.API: consumer_group_heartbeat.ConsumerGroupHeartbeatRequest(GROUP, "m", 0),
     consumer_group_describe.API: consumer_group_describe.ConsumerGroupDescribeRequest((GROUP,), False),
+    streams_group_heartbeat.API: streams_group_heartbeat.StreamsGroupHeartbeatRequest(GROUP, "m", 0),
+    streams_group_describe.API: streams_group_describe.StreamsGroupDescribeRequest((GROUP,), False),
     list_groups.API: list_groups.ListGroupsRequest(),
     delete_groups.API: delete_groups.DeleteGroupsRequest((GROUP,)),
     offset_delete.API: offset_delete.OffsetDeleteRequest(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import struct
 from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+from types import ModuleType
 from typing import Any, cast
 
 import pytest
@@ -23,6 +24,8 @@ from protocol.messages import (
     offset_commit,
     offset_delete,
     offset_fetch,
+    streams_group_describe,
+    streams_group_heartbeat,
     sync_group,
 )
 from protocol.own.state_log import Hands
@@ -156,6 +159,12 @@ PASSED_ON: list[tuple[Api[Any, Any], int, Any, Any]] = [
         consumer_group_heartbeat.ConsumerGroupHeartbeatResponse(0, 0, None, "m", 1, 5_000),
     ),
     (
+        streams_group_heartbeat.API,
+        0,
+        streams_group_heartbeat.StreamsGroupHeartbeatRequest(PASSED, "m", 0, rebalance_timeout_ms=60_000),
+        streams_group_heartbeat.StreamsGroupHeartbeatResponse(0, 0, None, "m", 1, 5_000),
+    ),
+    (
         offset_delete.API,
         0,
         offset_delete.OffsetDeleteRequest(PASSED, ()),
@@ -190,7 +199,8 @@ async def test_what_is_the_clusters_is_answered_by_the_cluster(
     opens = {
         offset_commit.API: Hands.SERVED,
         join_group.API: Hands.SERVED,
-        consumer_group_heartbeat.API: Hands.PASSED_THROUGH,  # nobody else serves that protocol
+        consumer_group_heartbeat.API: Hands.PASSED_THROUGH,  # nobody else serves these protocols
+        streams_group_heartbeat.API: Hands.PASSED_THROUGH,
     }
     assert placed.asked == ([UNKNOWN] if api in opens and group == UNKNOWN else [])
     assert placed.new == [opens[api] for _ in placed.asked]
@@ -211,12 +221,19 @@ async def test_a_group_that_nobody_knows_is_found_out_about_once_and_served() ->
     assert client.asked == []
 
 
-async def test_the_consumer_protocol_is_refused_for_a_group_that_is_served() -> None:
+@pytest.mark.parametrize(
+    ("api", "request_"),
+    [
+        (consumer_group_heartbeat.API, consumer_group_heartbeat.ConsumerGroupHeartbeatRequest(SERVED, "m", 0)),
+        (streams_group_heartbeat.API, streams_group_heartbeat.StreamsGroupHeartbeatRequest(SERVED, "m", 0)),
+    ],
+    ids=["consumer", "streams"],
+)
+async def test_other_protocols_are_refused_for_a_group_that_is_served(api: Api[Any, Any], request_: Any) -> None:
     """Clients show the message: so it says what to do."""
     placed, client = Placed(), Client()
     services_ = await to(placed, await committed())
-    request = consumer_group_heartbeat.ConsumerGroupHeartbeatRequest(SERVED, "m", 0)
-    refused = await answer(consumer_group_heartbeat.API, 1, request, services_, client)
+    refused = await answer(api, 0, request_, services_, client)
     assert refused.error_code == ErrorCode.GROUP_ID_NOT_FOUND
     assert f"Group {SERVED} is served by offset-shim" in refused.error_message
     assert "group.protocol=classic" in refused.error_message
@@ -418,21 +435,6 @@ async def test_groups_of_both_kinds_are_described_and_deleted() -> None:
         (UNKNOWN, "Theirs"),
     ]
 
-    def told(request: Any) -> Any:
-        return consumer_group_describe.ConsumerGroupDescribeResponse(
-            0, tuple(consumer_group_describe.DescribedGroup(0, None, name, "Theirs") for name in request.group_ids)
-        )
-
-    client = Client(broker=broker(consumer_group_describe.API, told))
-    of_members = consumer_group_describe.ConsumerGroupDescribeRequest((PASSED, SERVED, UNKNOWN, CHANGING), False)
-    found = await answer(consumer_group_describe.API, 1, of_members, await to(Placed(), coordinator), client)
-    assert [(g.group_id, g.group_state, g.error_code) for g in found.groups] == [
-        (PASSED, "Theirs", 0),
-        (SERVED, "", ErrorCode.GROUP_ID_NOT_FOUND),
-        (UNKNOWN, "Theirs", 0),
-        (CHANGING, "", ErrorCode.COORDINATOR_LOAD_IN_PROGRESS),
-    ]
-
     def deleted(request: Any) -> Any:
         return delete_groups.DeleteGroupsResponse(
             0, tuple(delete_groups.DeletableGroupResult(name, 68) for name in request.groups_names)
@@ -447,6 +449,23 @@ async def test_groups_of_both_kinds_are_described_and_deleted() -> None:
         client,
     )
     assert {(each.group_id, each.error_code) for each in gone.results} == {(PASSED, 68), (SERVED, 0)}
+
+
+@pytest.mark.parametrize("module", [consumer_group_describe, streams_group_describe], ids=["consumer", "streams"])
+async def test_a_group_that_is_served_is_of_no_other_kind(module: ModuleType) -> None:
+    def told(request: Any) -> Any:
+        of_api = (module.DescribedGroup(0, None, name, "Theirs") for name in request.group_ids)
+        return module.API.response(0, tuple(of_api))
+
+    client = Client(broker=broker(module.API, told))
+    request = module.API.request((PASSED, SERVED, UNKNOWN, CHANGING), False)
+    found = await answer(module.API, 0, request, await to(Placed(), await committed()), client)
+    assert [(g.group_id, g.group_state, g.error_code) for g in found.groups] == [
+        (PASSED, "Theirs", 0),
+        (SERVED, "", ErrorCode.GROUP_ID_NOT_FOUND),
+        (UNKNOWN, "Theirs", 0),
+        (CHANGING, "", ErrorCode.COORDINATOR_LOAD_IN_PROGRESS),
+    ]
 
 
 class OtherPlaces:

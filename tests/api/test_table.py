@@ -8,7 +8,7 @@ from shim.api.table import TABLE
 
 # Kafka 4.3: what a group does outside the shim would be done at the cluster, which does not know the group.
 GROUPS_ELSEWHERE = {
-    ApiKey.SHARE_GROUP_HEARTBEAT, ApiKey.SHARE_FETCH, ApiKey.SHARE_ACKNOWLEDGE, ApiKey.STREAMS_GROUP_HEARTBEAT,
+    ApiKey.SHARE_GROUP_HEARTBEAT, ApiKey.SHARE_GROUP_DESCRIBE, ApiKey.SHARE_FETCH, ApiKey.SHARE_ACKNOWLEDGE,
 }  # fmt: skip
 # The first version whose response holds a broker's address, and how many APIs can carry one at all.
 FIRST_WITH_ADDRESS = {

@@ -23,6 +23,8 @@ from protocol.messages import (
     offset_commit,
     offset_delete,
     offset_fetch,
+    streams_group_describe,
+    streams_group_heartbeat,
     sync_group,
     txn_offset_commit,
 )
@@ -131,7 +133,7 @@ def descriptions() -> Iterator[Asked]:
                 yield Asked(describe_groups.API, version, request)
 
 
-def of_the_consumer_protocol() -> Iterator[Asked]:
+def of_other_protocols() -> Iterator[Asked]:
     """Of groups that have the classic one, at a broker as at the shim."""
     for version in versions(consumer_group_heartbeat.API):
         for group in GROUPS:
@@ -141,6 +143,12 @@ def of_the_consumer_protocol() -> Iterator[Asked]:
         for groups in (GROUPS, ("g-none-1", "g-none-2"), *((group,) for group in GROUPS), ()):
             request = consumer_group_describe.ConsumerGroupDescribeRequest(groups, False)
             yield Asked(consumer_group_describe.API, version, request)
+    for group in GROUPS:
+        instance = streams_group_heartbeat.StreamsGroupHeartbeatRequest(group, "somebody", 3)
+        yield Asked(streams_group_heartbeat.API, 0, instance)
+    for groups in (GROUPS, ("g-none-1", "g-none-2"), *((group,) for group in GROUPS), ()):
+        of_streams = streams_group_describe.StreamsGroupDescribeRequest(groups, False)
+        yield Asked(streams_group_describe.API, 0, of_streams)
 
 
 def lists() -> Iterator[Asked]:
@@ -199,7 +207,7 @@ SCENARIOS: Final[tuple[Callable[[], Iterator[Asked]], ...]] = (
     fetches,
     of_members,
     descriptions,
-    of_the_consumer_protocol,
+    of_other_protocols,
     lists,
     coordinators,
     transactional_commits,
@@ -253,6 +261,13 @@ def _each_text(value: Any, changed: Callable[[str], str]) -> Any:
     return value
 
 
+_DESCRIPTIONS: Final = (
+    describe_groups.DescribeGroupsResponse,
+    consumer_group_describe.ConsumerGroupDescribeResponse,
+    streams_group_describe.StreamsGroupDescribeResponse,
+)
+
+
 def comparable(request: Any, response: Any) -> Any:
     """Without what a broker leaves open, the order of groups on several partitions and of topics that nobody named, and
     without other tests' groups."""
@@ -264,13 +279,14 @@ def comparable(request: Any, response: Any) -> Any:
         response = response._replace(topics=tuple(sorted(response.topics)), groups=groups)
     if isinstance(response, list_groups.ListGroupsResponse):
         return response._replace(groups=tuple(sorted(group for group in response.groups if group.group_id in GROUPS)))
-    if isinstance(response, consumer_group_heartbeat.ConsumerGroupHeartbeatResponse):
+    if isinstance(
+        response,
+        consumer_group_heartbeat.ConsumerGroupHeartbeatResponse | streams_group_heartbeat.StreamsGroupHeartbeatResponse,
+    ):
         assert response.error_code
         if response.error_code == ErrorCode.GROUP_ID_NOT_FOUND:  # with what to do about it, at the shim
             return response._replace(error_message="")
-    if isinstance(
-        response, describe_groups.DescribeGroupsResponse | consumer_group_describe.ConsumerGroupDescribeResponse
-    ):
+    if isinstance(response, _DESCRIPTIONS):
         hidden = [g for g in response.groups if g.error_code == ErrorCode.GROUP_AUTHORIZATION_FAILED]
         assert list(response.groups[: len(hidden)]) == hidden  # these are first
         return hidden, sorted(response.groups[len(hidden) :])

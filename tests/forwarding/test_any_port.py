@@ -33,6 +33,8 @@ from protocol.messages import (
     offset_commit,
     offset_delete,
     offset_fetch,
+    streams_group_describe,
+    streams_group_heartbeat,
     sync_group,
     txn_offset_commit,
 )
@@ -118,6 +120,14 @@ def members_of(group: str) -> consumer_group_describe.ConsumerGroupDescribeReque
     return consumer_group_describe.ConsumerGroupDescribeRequest((group,), False)
 
 
+def streams_member_of(group: str) -> streams_group_heartbeat.StreamsGroupHeartbeatRequest:
+    return streams_group_heartbeat.StreamsGroupHeartbeatRequest(group, "nobody", 3)
+
+
+def streams_members_of(group: str) -> streams_group_describe.StreamsGroupDescribeRequest:
+    return streams_group_describe.StreamsGroupDescribeRequest((group,), False)
+
+
 def deleted_beside(group: str) -> str:
     """A name of the same offsets partition."""
     number = partition_for(group, PARTITIONS)
@@ -141,6 +151,8 @@ QUESTIONS: Final[dict[int, Question]] = {
         (txn_offset_commit.API, lambda _, group: txn_commit_of(group)),
         (consumer_group_heartbeat.API, lambda _, group: member_of(group)),
         (consumer_group_describe.API, lambda _, group: members_of(group)),
+        (streams_group_heartbeat.API, lambda _, group: streams_member_of(group)),
+        (streams_group_describe.API, lambda _, group: streams_members_of(group)),
     )
 }
 

@@ -84,7 +84,7 @@ def test_a_new_one_goes_through_to_the_cluster(
         assert (told["offsets_storage"], told["state"], told["type"], told["members"]) == (
             ("upstream", "Stable", "Consumer", 1)
         )
-        assert told["cause"] == "its clients have the consumer protocol (KIP-848)"
+        assert told["cause"] == "its clients have a protocol that the cluster serves (KIP-848, KIP-1071)"
         first.commit(topic, 3)
         at.shim.kill()
         at.shim.restart()

@@ -5,6 +5,7 @@ import java.io.PrintWriter;
 import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
 import java.util.HexFormat;
+import org.apache.kafka.common.errors.UnsupportedVersionException;
 import org.apache.kafka.common.message.ApiMessageType;
 import org.apache.kafka.common.protocol.ByteBufferAccessor;
 import org.apache.kafka.common.protocol.Message;
@@ -32,13 +33,14 @@ class KafkaMessages {
     }
 
     private static String answer(String[] which, short version, String hex) throws ReflectiveOperationException {
-        ApiMessageType api = which.length == 2 ? ApiMessageType.fromApiKey(Short.parseShort(which[1])) : null;
         boolean isRequest = which[0].equals("request");
+        ApiMessageType api;
         Message message;
         try {
+            api = which.length == 2 ? ApiMessageType.fromApiKey(Short.parseShort(which[1])) : null;
             message = api == null ? (Message) Class.forName(which[0]).getConstructor().newInstance()
                 : isRequest ? api.newRequest() : api.newResponse();
-        } catch (ClassNotFoundException e) {
+        } catch (ClassNotFoundException | UnsupportedVersionException e) {
             return "absent";
         }
         if (version < message.lowestSupportedVersion() || version > message.highestSupportedVersion()) return "absent";

@@ -29,14 +29,23 @@ _VOCABULARY = [f"{syllable}{number}" for syllable in ("ba", "de", "fi", "go", "h
 
 
 class Application:
-    """The word count from one topic to another, under this name and guarantee, through the servers at `bootstrap`."""
+    """The word count from one topic to another, under this name and guarantee, through the servers at `bootstrap`.
+    `protocol`: its `group.protocol`."""
 
     def __init__(
-        self, programs: Programs, folder: Path, bootstrap: str, name: str, guarantee: str, source: str, target: str
+        self,
+        programs: Programs,
+        folder: Path,
+        bootstrap: str,
+        name: str,
+        guarantee: str,
+        source: str,
+        target: str,
+        protocol: str = "classic",
     ) -> None:
         self._programs = programs
         self._folder = folder
-        self._settings = (bootstrap, name, guarantee)
+        self._settings = (bootstrap, name, guarantee, protocol)
         self._topics = (source, target)
 
     def start(self, instance: str) -> Program:

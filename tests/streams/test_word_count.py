@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
@@ -12,30 +11,11 @@ import pytest
 from shim.demo.parts import Broker
 from tests.clients.group_view import GroupView, described
 from tests.clients.programs import Program, Programs
-from tests.conftest import TopicFactory
 from tests.shim_process import Shim
-from tests.streams.counting import LEFT, PARTITIONS, Application, Counts, Text
+from tests.streams.counting import LEFT, Application, Counts, Text
 
 _LINES = 1_000
 _KILLS = 12
-
-
-@pytest.fixture
-def topics(make_topic: TopicFactory) -> tuple[str, str]:
-    """Where the text is, and where the counts go."""
-    return make_topic(PARTITIONS), make_topic(PARTITIONS)
-
-
-@pytest.fixture
-def text(broker: Broker, topics: tuple[str, str]) -> Text:
-    return Text(broker.bootstrap_servers, topics[0], seed=5)
-
-
-@pytest.fixture
-def counts(broker: Broker, topics: tuple[str, str]) -> Iterator[Counts]:
-    reader = Counts(broker.bootstrap_servers, topics[1])
-    yield reader
-    reader.close()
 
 
 @pytest.mark.parametrize("guarantee", [pytest.param("at_least_once", marks=pytest.mark.soak), "exactly_once_v2"])

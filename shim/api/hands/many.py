@@ -14,7 +14,8 @@ from protocol.messages.consumer_group_describe import ConsumerGroupDescribeRespo
 from protocol.messages.delete_groups import DeletableGroupResult, DeleteGroupsResponse
 from protocol.messages.describe_groups import DescribeGroupsResponse
 from protocol.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetchResponse, OffsetFetchResponseGroup
-from shim.api import consumer_group_describe, describe_groups, offset_fetch
+from protocol.messages.streams_group_describe import StreamsGroupDescribeResponse
+from shim.api import consumer_group_describe, describe_groups, offset_fetch, streams_group_describe
 from shim.api.authorization import AnyCall, Handle, Policy, authorized_for_groups
 from shim.api.call import Services
 from shim.api.hands.other_stores import told_after_stores
@@ -212,6 +213,15 @@ def _deletions(refused: Iterable[tuple[str, ErrorCode]]) -> DeleteGroupsResponse
     return DeleteGroupsResponse(0, tuple(DeletableGroupResult(*each) for each in refused))
 
 
+def _of_another_kind(failed: Callable[[str, ErrorCode], Any], response_of: Callable[[tuple[Any, ...]], Any]) -> _Many:
+    return _Many(
+        lambda _, request: request.group_ids,
+        lambda request, names: request._replace(group_ids=tuple(each for each in request.group_ids if each in names)),
+        lambda refused: response_of(tuple(failed(name, error) for name, error in refused.items())),
+        _merged_descriptions,
+    )
+
+
 MANY: Final[Mapping[ApiKey, _Many]] = {
     ApiKey.OFFSET_FETCH: _Many(
         lambda version, request: [group.group_id for group in offset_fetch.groups_of(version, request)],
@@ -231,13 +241,11 @@ MANY: Final[Mapping[ApiKey, _Many]] = {
         ),
         _merged_descriptions,
     ),
-    ApiKey.CONSUMER_GROUP_DESCRIBE: _Many(
-        lambda _, request: request.group_ids,
-        lambda request, names: request._replace(group_ids=tuple(each for each in request.group_ids if each in names)),
-        lambda refused: ConsumerGroupDescribeResponse(
-            0, tuple(consumer_group_describe.failed(name, error) for name, error in refused.items())
-        ),
-        _merged_descriptions,
+    ApiKey.CONSUMER_GROUP_DESCRIBE: _of_another_kind(
+        consumer_group_describe.failed, partial(ConsumerGroupDescribeResponse, 0)
+    ),
+    ApiKey.STREAMS_GROUP_DESCRIBE: _of_another_kind(
+        streams_group_describe.failed, partial(StreamsGroupDescribeResponse, 0)
     ),
     ApiKey.DELETE_GROUPS: _Many(
         lambda _, request: request.groups_names,

@@ -21,6 +21,7 @@ _OPENS: Final[Mapping[ApiKey, Hands]] = {
     ApiKey.OFFSET_COMMIT: Hands.SERVED,
     ApiKey.TXN_OFFSET_COMMIT: Hands.SERVED,
     ApiKey.CONSUMER_GROUP_HEARTBEAT: Hands.PASSED_THROUGH,
+    ApiKey.STREAMS_GROUP_HEARTBEAT: Hands.PASSED_THROUGH,
 }
 """Requests that make a group where there is none; in whose hands one is then that nobody knows."""
 _AT_ONCE: Final = frozenset({ApiKey.HEARTBEAT, ApiKey.LEAVE_GROUP})

@@ -1,5 +1,5 @@
-"""DescribeGroups, ConsumerGroupDescribe: DESCRIBE on each group. DeleteGroups: DELETE. ListGroups: DESCRIBE on the
-cluster, or else on each group that is to be seen.
+"""DescribeGroups, ConsumerGroupDescribe, StreamsGroupDescribe: DESCRIBE on each group. DeleteGroups: DELETE.
+ListGroups: DESCRIBE on the cluster, or else on each group that is to be seen.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from protocol.messages.consumer_group_describe import ConsumerGroupDescribeRespo
 from protocol.messages.delete_groups import DeletableGroupResult, DeleteGroupsResponse
 from protocol.messages.describe_groups import DescribeGroupsResponse
 from protocol.messages.list_groups import ListedGroup, ListGroupsResponse
-from shim.api import consumer_group_describe, describe_groups, list_groups
+from protocol.messages.streams_group_describe import StreamsGroupDescribeResponse
+from shim.api import consumer_group_describe, describe_groups, list_groups, streams_group_describe
 from shim.api.authorization import AnyCall, Granted, Policy
 from shim.api.call import Services
 from shim.api.policies.refusals import (
@@ -109,6 +110,9 @@ POLICIES: Final[Mapping[ApiKey, Policy]] = {
     ),
     ApiKey.CONSUMER_GROUP_DESCRIBE: _describes(
         "group_ids", consumer_group_describe.failed, partial(ConsumerGroupDescribeResponse, 0)
+    ),
+    ApiKey.STREAMS_GROUP_DESCRIBE: _describes(
+        "group_ids", streams_group_describe.failed, partial(StreamsGroupDescribeResponse, 0)
     ),
     ApiKey.LIST_GROUPS: Policy(lambda call: [CLUSTER], _admit_list, _may_list_all, _groups_found),
     ApiKey.DELETE_GROUPS: Policy(partial(_groups_needs, Right.DELETE_GROUP, "groups_names"), _admit_delete_groups),

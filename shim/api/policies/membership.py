@@ -1,4 +1,4 @@
-"""JoinGroup, SyncGroup, Heartbeat, LeaveGroup, ConsumerGroupHeartbeat: READ on the group."""
+"""JoinGroup, SyncGroup, Heartbeat, LeaveGroup, and heartbeats of other protocols: READ on the group."""
 
 from __future__ import annotations
 
@@ -42,5 +42,6 @@ POLICIES: Final[Mapping[ApiKey, Policy]] = {
     ApiKey.HEARTBEAT: _OF_A_MEMBER,
     ApiKey.LEAVE_GROUP: _OF_A_MEMBER,
     ApiKey.CONSUMER_GROUP_HEARTBEAT: _OF_A_MEMBER,
+    ApiKey.STREAMS_GROUP_HEARTBEAT: _OF_A_MEMBER,
     ApiKey.SYNC_GROUP: Policy(_OF_A_MEMBER.needs, _admit_to_sync),
 }

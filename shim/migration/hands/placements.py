@@ -203,7 +203,10 @@ class Placements:
             hands, cause = Hands.SERVED, "ZooKeeper has offsets or consumers of it"
             step = Step.ZOOKEEPER
         elif new is Hands.PASSED_THROUGH:
-            hands, cause = Hands.PASSED_THROUGH, "its clients have the consumer protocol (KIP-848)"
+            hands, cause = (
+                Hands.PASSED_THROUGH,
+                "its clients have a protocol that the cluster serves (KIP-848, KIP-1071)",
+            )
         elif self._new_served:
             hands, cause = Hands.SERVED, "the cluster did not know it"
         else:

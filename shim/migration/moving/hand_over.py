@@ -23,7 +23,7 @@ from shim.migration.mirror.mirror import Mirror
 from shim.migration.moving.changing import Changing
 from shim.migration.strangers import named
 from shim.migration.words import Refused
-from shim.offsets.cluster.groups import DEAD, NOBODY, ClusterGroups, Committed, ConsumerGroup
+from shim.offsets.cluster.groups import DEAD, NOBODY, ClusterGroups, Committed, ConsumerGroup, StreamsGroup
 from shim.offsets.cluster.store import is_nowhere
 from shim.upstream.errors import Unanswered, UpstreamError
 
@@ -32,14 +32,24 @@ log = logging.getLogger(__name__)
 _SEEN_WITHIN_S: Final = 60.0
 """A member that has come through the shim in that time is on the shim: longer than sessions last, by default."""
 _STABLE: Final = "Stable"
-_CONSUMER_PROTOCOL: Final = (
-    "its clients have used the consumer protocol (KIP-848), which the cluster serves, and the shim does not: they would "
-    "be refused; have them come with group.protocol=classic first"
-)
+_OTHER_PROTOCOLS: Final = {
+    ConsumerGroup: "the consumer protocol (KIP-848)",
+    StreamsGroup: "the streams protocol (KIP-1071)",
+}
 _OF_ANOTHER_KIND: Final = (
     "the cluster has offsets of it and says that there is no such group, as of one of another kind, with members that "
-    "are not told (Kafka Streams, KIP-1071)"
+    "are not told"
 )
+
+
+def _other_protocol(described: DescribedGroup) -> str:
+    """Why one whose clients have another protocol than the classic one is not taken over; "" for one that has that."""
+    if (protocol := _OTHER_PROTOCOLS.get(type(described))) is None:
+        return ""
+    return (
+        f"its clients have used {protocol}, which the cluster serves, and not the shim: they would be refused; have "
+        "them come with group.protocol=classic first"
+    )
 
 
 class HandOver:
@@ -66,8 +76,8 @@ class HandOver:
             return "it is served by the shim already"
         if described.protocol_type == PROTOCOL_TYPE:
             return "it is the group of shims that share a log on topics"
-        if isinstance(described, ConsumerGroup):
-            return _CONSUMER_PROTOCOL
+        if why := _other_protocol(described):
+            return why
         if described.group_state == DEAD and has_offsets:
             return _OF_ANOTHER_KIND
         strangers = [each for each in described.members if not self.is_here(group, each.member_id)]
@@ -123,8 +133,8 @@ class HandOver:
                 raise Refused(
                     f"group {group} has {counted(count, 'member')} in the cluster: they go on from its offsets there"
                 )
-            if isinstance(described, ConsumerGroup):
-                raise Refused(f"group {group}: {_CONSUMER_PROTOCOL}")
+            if why := _other_protocol(described):
+                raise Refused(f"group {group}: {why}")
             if described.group_state == DEAD and await self._changing.cluster_offsets(group):
                 raise Refused(f"group {group}: {_OF_ANOTHER_KIND}")
             await self._cluster_groups.transactions_ended(group)

@@ -10,6 +10,7 @@ from functools import partial
 from itertools import groupby
 from typing import Any, Final, NamedTuple, TypeVar
 
+from protocol.api import Api
 from protocol.errors import ErrorCode
 from protocol.messages import (
     consumer_group_describe,
@@ -22,6 +23,7 @@ from protocol.messages import (
     offset_commit,
     offset_delete,
     offset_fetch,
+    streams_group_describe,
 )
 from protocol.partition import partition_for
 from shim.coordinator.state.offset_table import CommittedOffset
@@ -60,7 +62,7 @@ _LOOK_S: Final = 0.05
 _NEWEST_DESCRIBE: Final = 5
 
 # Or the brokers have that protocol switched off; or the group is that of the empty name, which may have offsets.
-_NO_CONSUMER_GROUP: Final = (ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNSUPPORTED_VERSION, ErrorCode.INVALID_GROUP_ID)
+_NOT_OF_THAT_KIND: Final = (ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNSUPPORTED_VERSION, ErrorCode.INVALID_GROUP_ID)
 
 Item = TypeVar("Item")
 Answer = TypeVar("Answer")
@@ -97,6 +99,32 @@ class ConsumerGroup(describe_groups.DescribedGroup):
     """A group of the consumer protocol (KIP-848), which may be empty; assignments are left out."""
 
     __slots__ = ()
+
+
+class StreamsGroup(describe_groups.DescribedGroup):
+    """Likewise, of the streams protocol (KIP-1071)."""
+
+    __slots__ = ()
+
+
+class _Kind(NamedTuple):
+    """Groups of which DescribeGroups says that there are none."""
+
+    api: Api[Any, Any]
+    request: Callable[[tuple[str, ...], bool], Any]
+    group: type[describe_groups.DescribedGroup]
+    protocol_type: str
+
+
+_OTHER_KINDS: Final = (
+    _Kind(
+        consumer_group_describe.API,
+        consumer_group_describe.ConsumerGroupDescribeRequest,
+        ConsumerGroup,
+        "consumer",
+    ),
+    _Kind(streams_group_describe.API, streams_group_describe.StreamsGroupDescribeRequest, StreamsGroup, "streams"),
+)
 
 
 class RefusedPartition(NamedTuple):
@@ -191,8 +219,8 @@ class ClusterGroups:
         return (await self.described(group)).group_state
 
     async def described(self, group: str) -> describe_groups.DescribedGroup:
-        """State, protocol and members; the state of one that there is not is Dead. A :class:`ConsumerGroup` of one that
-        is that."""
+        """State, protocol and members; the state of one that there is not is Dead. A :class:`ConsumerGroup` or a
+        :class:`StreamsGroup` of one that is that."""
         try:
             return await self._until_ready(partial(self._described, group))
         except UpstreamError:
@@ -233,23 +261,25 @@ class ClusterGroups:
             request = describe_groups.DescribeGroupsRequest(tuple(some))
             answer = await self._brokers.ask(node_id, describe_groups.API, request, version=version)
             found |= {each.group_id: _refusal(each.error_code, each.group_id) or each for each in answer.groups}
-        dead = [
-            name for name, each in found.items() if not isinstance(each, UpstreamError) and each.group_state == DEAD
-        ]
-        if dead and await self._brokers.offers(node_id, consumer_group_describe.API):
-            for some in slices(dead, GROUPS_A_REQUEST):
-                found |= await self._consumer_groups(node_id, some)
+        for kind in _OTHER_KINDS:
+            dead = [
+                name for name, each in found.items() if not isinstance(each, UpstreamError) and each.group_state == DEAD
+            ]
+            if dead and await self._brokers.offers(node_id, kind.api):
+                for some in slices(dead, GROUPS_A_REQUEST):
+                    found |= await self._of_kind(kind, node_id, some)
         answered = [name for name, each in found.items() if not isinstance(each, UpstreamError)]
         return found | await self._coordinators.not_believed(node_id, answered)
 
-    async def _consumer_groups(self, node_id: int, groups: Sequence[str]) -> dict[str, ConsumerGroup | BrokerRefused]:
+    async def _of_kind(
+        self, kind: _Kind, node_id: int, groups: Sequence[str]
+    ) -> dict[str, describe_groups.DescribedGroup | BrokerRefused]:
         """Those of them that are such."""
-        request = consumer_group_describe.ConsumerGroupDescribeRequest(tuple(groups), False)
-        answer = await self._brokers.ask(node_id, consumer_group_describe.API, request)
+        answer = await self._brokers.ask(node_id, kind.api, kind.request(tuple(groups), False))
         return {
-            each.group_id: _refusal(each.error_code, each.group_id) or _consumer_group(each)
+            each.group_id: _refusal(each.error_code, each.group_id) or _described(kind, each)
             for each in answer.groups
-            if each.error_code not in _NO_CONSUMER_GROUP
+            if each.error_code not in _NOT_OF_THAT_KIND
         }
 
     async def leave(self, group: str, members: Sequence[describe_groups.DescribedGroupMember]) -> None:
@@ -415,14 +445,14 @@ def _refusal(code: int, group: str) -> BrokerRefused | None:
     return BrokerRefused(code, f"group {group}") if code else None
 
 
-def _consumer_group(described: consumer_group_describe.DescribedGroup) -> ConsumerGroup:
+def _described(kind: _Kind, described: Any) -> describe_groups.DescribedGroup:
     members = tuple(
         describe_groups.DescribedGroupMember(
             each.member_id, each.instance_id, each.client_id, each.client_host, b"", b""
         )
         for each in described.members
     )
-    return ConsumerGroup(0, None, described.group_id, described.group_state, "consumer", "", members)
+    return kind.group(0, None, described.group_id, described.group_state, kind.protocol_type, "", members)
 
 
 def _committed(group: str, code: int, topics: Sequence[Any]) -> Committed:

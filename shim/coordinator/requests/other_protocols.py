@@ -1,0 +1,45 @@
+"""ConsumerGroupHeartbeat, versions 0-1 (KIP-848), and StreamsGroupHeartbeat, version 0 (KIP-1071; both Kafka 4.3): a
+group that the shim serves has the classic protocol.
+
+They are answered as a broker answers for a classic group whose protocol may not be changed, with a message that says
+what to do: clients end with it.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from protocol.errors import ErrorCode
+from protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
+from protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatResponse
+from shim.coordinator import events
+from shim.coordinator.decision import Decision
+from shim.coordinator.outcome import Asker, Caller
+
+_Response = ConsumerGroupHeartbeatResponse | StreamsGroupHeartbeatResponse
+
+
+def _refused(
+    protocol: str, response_of: Callable[[int, ErrorCode, str], _Response]
+) -> Callable[[Decision, Caller, int, Any, Asker], None]:
+    """What decides a heartbeat of that protocol, whoever it is of."""
+
+    def refuse(decision: Decision, caller: Caller, _version: int, request: Any, asker: Asker) -> None:
+        if not request.group_id:
+            response = response_of(0, ErrorCode.INVALID_REQUEST, "GroupId can't be empty.")
+        else:
+            decision.tell(events.of_another_protocol(protocol, request, caller))
+            response = response_of(0, ErrorCode.GROUP_ID_NOT_FOUND, _what_to_do(request.group_id))
+        decision.answer(asker, response)
+
+    return refuse
+
+
+consumer_group_heartbeat = _refused("the consumer protocol (KIP-848)", ConsumerGroupHeartbeatResponse)
+streams_group_heartbeat = _refused("the streams protocol (KIP-1071)", StreamsGroupHeartbeatResponse)
+
+
+def _what_to_do(group_id: str) -> str:
+    return (
+        f"Group {group_id} is served by offset-shim, with the classic protocol: use group.protocol=classic, or have it "
+        "given back to the cluster (offset-shim migrate rollback)."
+    )
