@@ -1,4 +1,4 @@
-"""A count and what is counted, as messages have them."""
+"""Counts of what is counted, and durations, as messages have them."""
 
 from __future__ import annotations
 
@@ -8,3 +8,14 @@ def counted(count: int, what: str) -> str:
     if count == 1:
         return f"1 {what}"
     return f"{count:,} {what}es" if what.endswith("ch") else f"{count:,} {what}s"
+
+
+_UNITS = (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000))
+
+
+def lasting(ms: int) -> str:
+    """``0 s``, ``90 s``, ``2 min``, ``36 h``: in full units, of which there are two at least, but for seconds."""
+    for unit, size in _UNITS:
+        if ms >= 2 * size:
+            return f"{ms // size:,} {unit}"
+    return f"{max(ms, 0) // 1_000} s"

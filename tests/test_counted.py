@@ -1,11 +1,11 @@
-"""One of a thing is not several of it, in the shim's messages and in the pipeline's."""
+"""Counts and durations in messages: one of a thing is not several of it, in the pipeline's as well."""
 
 from __future__ import annotations
 
 import pytest
 
 from pipeline.console import count_shown
-from shim.counted import counted
+from shim.counted import counted, lasting
 
 
 @pytest.mark.parametrize(
@@ -19,3 +19,21 @@ from shim.counted import counted
 )
 def test_counts(count: int, what: str, expected: str) -> None:
     assert counted(count, what) == count_shown(count, what) == expected
+
+
+@pytest.mark.parametrize(
+    ("ms", "expected"),
+    [
+        (-1, "0 s"),
+        (999, "0 s"),
+        (4_000, "4 s"),
+        (119_999, "119 s"),
+        (120_000, "2 min"),
+        (7_199_999, "119 min"),
+        (7_200_000, "2 h"),
+        (2 * 86_400_000, "2 d"),
+        (10**12, "11,574 d"),
+    ],
+)
+def test_durations(ms: int, expected: str) -> None:
+    assert lasting(ms) == expected

@@ -20,7 +20,7 @@ from shim.coordinator.outcome import (
 )
 from shim.coordinator.readable import NotServed, ReadablePartition
 from shim.coordinator.replayed import ReplayedPartition
-from shim.coordinator.requests.listing import Awaited, Generation
+from shim.coordinator.requests.listing import Generation, Presence
 from shim.coordinator.settings import CoordinatorSettings
 from shim.coordinator.state.contents import Contents
 from shim.coordinator.state.dump import StateDump
@@ -30,7 +30,6 @@ from shim.coordinator.upkeep.topic_deletion import TopicDeletion
 
 __all__ = [
     "Asker",
-    "Awaited",
     "Caller",
     "Contents",
     "CoordinatorSettings",
@@ -45,6 +44,7 @@ __all__ = [
     "OffsetReset",
     "OffsetsReset",
     "Outcome",
+    "Presence",
     "ReadablePartition",
     "Record",
     "ReplayedPartition",

@@ -10,7 +10,7 @@ from protocol.own.position import Position, Producer
 from protocol.own.state_log import GroupHandsValue, Hands, Step, WrittenValue
 from shim.coordinator.replayed import ReplayedPartition
 from shim.coordinator.requests import listing
-from shim.coordinator.requests.listing import Generation
+from shim.coordinator.requests.listing import Generation, Presence
 from shim.coordinator.requests.offset_fetch import offset_fetch
 from shim.coordinator.state.group import REBALANCING
 from shim.coordinator.state.overruled import Overruled
@@ -76,6 +76,11 @@ class ReadablePartition(ReplayedPartition):
         """None where there is no such group."""
         group = self._state.groups.get(group_id)
         return None if group is None else listing.generation(group, self._state.deadlines)
+
+    def presences(self, group_id: str) -> list[Presence]:
+        """Of its members; none where there is no such group."""
+        group = self._state.groups.get(group_id)
+        return [] if group is None else listing.presences(group, self._state.deadlines)
 
     # -- in whose hands groups are, and where else offsets are kept
 

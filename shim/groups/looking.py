@@ -10,13 +10,13 @@ from protocol.consumer import decode_assignment
 from protocol.errors import DecodeError
 from protocol.messages.describe_groups import DescribedGroup, DescribedGroupMember
 from protocol.own.state_log import Hands
-from shim.coordinator import GroupCoordinator
+from shim.coordinator import GroupCoordinator, Presence
 from shim.groups.history import History
 from shim.groups.last_commits import LastCommits
 from shim.groups.words import NO_OFFSET, Details, GroupLag, Member, Moved, NotKnown, OffsetAt, Partition, Refused
 from shim.migration.own_offsets import NotReadable, own_offsets
 from shim.offsets.cluster.groups import ClusterGroups, Committed
-from shim.runtime import Runtime
+from shim.runtime import Clock, Runtime
 from shim.upstream.errors import UpstreamError
 from shim.upstream.log_ends import Asked, lag_of, log_ends
 from shim.upstream.log_ends import Partition as LogOf
@@ -32,8 +32,11 @@ _WITHIN_SECONDS: Final = 3.0
 class Looking:
     """For the event loop. Everything raises UpstreamError, Refused, NotKnown."""
 
-    def __init__(self, runtime: Runtime, cluster_groups: ClusterGroups, brokers: Asked, history: History) -> None:
+    def __init__(
+        self, runtime: Runtime, cluster_groups: ClusterGroups, brokers: Asked, history: History, clock: Clock
+    ) -> None:
         self._runtime = runtime
+        self._clock = clock
         self._cluster_groups = cluster_groups
         self._brokers = brokers
         self._last_commits = LastCommits(history)
@@ -42,10 +45,12 @@ class Looking:
         """``with_last_commit``: that alone needs the history on the disk, which knows nothing of what others commit at
         the cluster while a group is passed through."""
         described = await self.described(group)
-        members = [_member(each, described) for each in described.members]
+        generation = self._coordinator(group).generation(group) if self._is_served(group) else None
+        present = {each.member_id: each for each in self._presences(group)}
+        members = [_member(each, described, present.get(each.member_id)) for each in described.members]
+        now_ms = self._clock.now()
         assigned = {at for member in members for at in member.partitions or ()}
         offsets = {**dict.fromkeys(assigned, NO_OFFSET), **(await self.offsets([group]))[group]}
-        generation = self._coordinator(group).generation(group) if self._is_served(group) else None
         times = self._coordinator(group).commit_times(group) if self._is_served(group) else {}
         return Details(
             described.protocol_type,
@@ -53,6 +58,7 @@ class Looking:
             await self._behind(offsets, times),
             await self._last_commit(group) if with_last_commit and self._is_served(group) else None,
             generation,
+            now_ms,
         )
 
     async def described(self, group: str) -> DescribedGroup:
@@ -60,6 +66,10 @@ class Looking:
         if self._is_served(group):
             return self._coordinator(group).own_description(group)
         return await self._cluster_groups.described(group)
+
+    def _presences(self, group: str) -> Sequence[Presence]:
+        """None of a group that is passed through: its coordinator does not tell."""
+        return self._coordinator(group).presences(group) if self._is_served(group) else ()
 
     async def offsets(self, groups: Sequence[str]) -> dict[str, dict[Partition, int]]:
         """Of each group, from the hands that it is in."""
@@ -157,11 +167,18 @@ def _total(offsets: Mapping[Partition, int], ends: Mapping[LogOf, int | Upstream
     return GroupLag(total)
 
 
-def _member(member: DescribedGroupMember, group: DescribedGroup) -> Member:
+def _member(member: DescribedGroupMember, group: DescribedGroup, presence: Presence | None) -> Member:
     return Member(
         *(member.member_id, member.group_instance_id, member.client_id, member.client_host),
         _assigned(member) if group.protocol_type == _CONSUMER_PROTOCOL else None,
+        *_times(presence),
     )
+
+
+def _times(presence: Presence | None) -> tuple[int | None, int | None, int | None]:
+    if presence is None:
+        return None, None, None
+    return presence.heard_ms, presence.session_timeout_ms, presence.removed_ms
 
 
 def _assigned(member: DescribedGroupMember) -> list[Partition] | None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence, Set
 from enum import Enum
 from typing import NamedTuple
 
-from shim.coordinator import Awaited, Generation
+from shim.coordinator import Generation, Presence
 from shim.migration.words import NotKnown, Refused
 from shim.upstream.log_ends import NO_OFFSET, lag_of
 
@@ -72,13 +72,17 @@ class Plan(NamedTuple):
 
 
 class Member(NamedTuple):
-    """``partitions``: those assigned to it; None where its coordinator does not tell."""
+    """``partitions``: those assigned to it; None where its coordinator does not tell. ``heard_ms``,
+    ``session_timeout_ms``, ``removed_ms``: as of its :class:`Presence`; None of a group that is passed through."""
 
     member_id: str
     group_instance_id: str | None
     client_id: str
     client_host: str
     partitions: Sequence[Partition] | None
+    heard_ms: int | None = None
+    session_timeout_ms: int | None = None
+    removed_ms: int | None = None
 
 
 class OffsetAt(NamedTuple):
@@ -144,13 +148,14 @@ class Window(NamedTuple):
 class Details(NamedTuple):
     """``last_commit``: the newest that the history has; None where it has none, or was not asked, and of a group that
     is passed through: others commit at the cluster. ``generation``: None of one that is passed through, and
-    of one that has offsets alone."""
+    of one that has offsets alone. ``now_ms``: when it was looked, by the clock of the members' times."""
 
     protocol_type: str
     members: Sequence[Member]
     offsets: Sequence[OffsetAt]
     last_commit: Moved | None
     generation: Generation | None
+    now_ms: int
 
 
 class Deleted(NamedTuple):
@@ -162,7 +167,6 @@ class Deleted(NamedTuple):
 
 __all__ = [
     "NO_OFFSET",
-    "Awaited",
     "Change",
     "Deleted",
     "Details",
@@ -175,6 +179,7 @@ __all__ = [
     "OffsetAt",
     "Partition",
     "Plan",
+    "Presence",
     "Refused",
     "Scope",
     "Target",

@@ -5,12 +5,13 @@ from typing import Any
 
 from protocol.errors import ErrorCode
 from protocol.messages.leave_group import MemberIdentity
-from shim.coordinator import Awaited, Caller, CoordinatorSettings, Generation
+from shim.coordinator import Caller, CoordinatorSettings, Generation, Presence
 
 from .driving import SUBSCRIPTION, Driven
 
 ONE = "client-1 (client at /127.0.0.1)"
 TWO = "client-2 (client at /127.0.0.1)"
+WHO = ("client", "/127.0.0.1")
 
 
 def told(d: Driven) -> list[str]:
@@ -156,7 +157,9 @@ class TestWhoIsAwaited:
         d.ask_join(one, rebalance=20_000)  # the leader's
         d.ask_join(two, rebalance=20_000)
         found = generation(d)
-        assert found.awaited == [Awaited(three, "client", "/127.0.0.1", began, leads=False, removed_ms=began + 10_000)]
+        assert found.awaited == [
+            Presence(three, *WHO, leads=False, heard_ms=began, session_timeout_ms=10_000, removed_ms=began + 10_000)
+        ]
         assert (found.state, found.since_ms, found.until_ms) == ("PreparingRebalance", began, began + 20_000)
         told(d)
         for _ in range(4):
@@ -182,7 +185,13 @@ class TestWhoIsAwaited:
         d.ask_sync(two, number)
         found = generation(d)
         assert found.awaited == [
-            Awaited(one, "client", "/127.0.0.1", began - 6_000, leads=True, removed_ms=began + 10_000)
+            Presence(
+                *(one, *WHO),
+                leads=True,
+                heard_ms=began - 6_000,
+                session_timeout_ms=10_000,
+                removed_ms=began + 10_000,
+            )
         ]
         assert (found.state, found.until_ms, found.since_ms) == ("CompletingRebalance", began + 60_000, began)
         told(d)
@@ -333,6 +342,51 @@ class TestWhoIsAwaited:
         since = generation(d).since_ms
         d.restart()
         assert generation(d) == Generation(1, "Stable", since, "", [], [], None)
+
+
+class TestWhoIsThere:
+    def test_a_member_of_a_stable_group_that_was_killed(self) -> None:
+        d = Driven()
+        (one, two), number = d.stable(2, session=10_000)
+        d.advance(4_000)
+        d.heartbeat(two, number)
+        began = d.now - 4_000
+        assert d.coordinator.presences("g") == [
+            Presence(one, *WHO, leads=True, heard_ms=began, session_timeout_ms=10_000, removed_ms=began + 10_000),
+            Presence(two, *WHO, leads=False, heard_ms=d.now, session_timeout_ms=10_000, removed_ms=d.now + 10_000),
+        ]
+        d.advance(6_000)
+        assert [each.member_id for each in d.coordinator.presences("g")] == [two], "as it was said"
+
+    def test_one_that_waits_to_be_answered_is_not_removed(self) -> None:
+        d = Driven()
+        (leader, follower), _ = d.stable(2, session=10_000, rebalance=60_000)
+        d.ask_join(leader, rebalance=60_000, session=10_000)
+        removed = {each.member_id: each.removed_ms for each in d.coordinator.presences("g")}
+        assert removed == {leader: None, follower: d.now + 10_000}
+
+    def test_a_new_member_is_removed_when_its_client_must_be_gone(self) -> None:
+        d = Driven()
+        d.ask_join(version=3, session=10_000)
+        (found,) = d.coordinator.presences("g")
+        assert found.removed_ms == d.now + CoordinatorSettings().new_member_join_timeout_ms
+
+    def test_after_a_restart_it_is_not_known_when_it_was_heard_of(self) -> None:
+        d = Driven()
+        d.stable(session=10_000)
+        d.restart()
+        (found,) = d.coordinator.presences("g")
+        assert (found.heard_ms, found.removed_ms) == (None, d.now + 10_000)
+
+    def test_who_asks_again_what_it_was_answered_is_heard_of(self) -> None:
+        d = Driven()
+        (_, follower), _ = d.stable(2, session=10_000)
+        d.advance(4_000)
+        d.ask_join(follower, session=10_000)
+        assert [each.heard_ms for each in d.coordinator.presences("g")] == [d.now - 4_000, d.now]
+
+    def test_nobody_is_in_a_group_that_there_is_not(self) -> None:
+        assert Driven().coordinator.presences("g") == []
 
 
 class TestWhatIsRefused:

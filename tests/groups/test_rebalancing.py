@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
-from typing import Any
+from typing import Any, Final
 
 from confluent_kafka import Consumer
 
@@ -18,6 +21,30 @@ def a_member(place: Place, group: str, topic: str, client_id: str) -> Iterator[C
     with closing(Consumer({"bootstrap.servers": place.bootstrap, "group.id": group, "client.id": client_id})) as member:
         member.subscribe([topic])
         yield member
+
+
+_SESSION_MS: Final = 30_000
+_CHILD: Final = f"""
+import sys
+from confluent_kafka import Consumer
+bootstrap, group, topic, client_id = sys.argv[1:]
+consumer = Consumer({{
+    "bootstrap.servers": bootstrap, "group.id": group, "client.id": client_id, "session.timeout.ms": {_SESSION_MS}
+}})
+consumer.subscribe([topic])
+while True:
+    consumer.poll(1)
+"""
+
+
+@contextmanager
+def a_process(place: Place, group: str, topic: str, client_id: str) -> Iterator[subprocess.Popen[bytes]]:
+    """A member that can be killed."""
+    with subprocess.Popen([sys.executable, "-c", _CHILD, place.bootstrap, group, topic, client_id]) as child:
+        try:
+            yield child
+        finally:
+            child.kill()
 
 
 def assigned(*members: Consumer) -> bool:
@@ -63,3 +90,33 @@ def test_who_keeps_all_others_waiting_is_named(
     before = f"after generation {calm['generation_id']} (Stable, members: 2): member other-"
     assert f"group {group}: preparing to rebalance {before}" in log
     assert f"group {group}: it has no members any more" in log
+
+
+def test_a_member_of_a_stable_group_that_was_killed(
+    place: Place, make_topic: TopicFactory, fresh_name: Callable[[], str]
+) -> None:
+    """Its partitions nobody reads until its session ends."""
+    group, topic = fresh_name(), make_topic(2)
+
+    def told() -> dict[str, Any]:
+        members = place.done("describe", group)["member_details"]
+        return {each["client_id"]: each for each in members}
+
+    with a_member(place, group, topic, "alive") as alive:
+        wait_until(lambda: assigned(alive), "the first member has partitions")
+        with a_process(place, group, topic, "killed") as child:
+
+            def shared() -> bool:
+                alive.poll(0.05)
+                return [len(each["partitions"] or ()) for each in told().values()] == [1, 1]
+
+            wait_until(shared, "both have a partition")
+            child.kill()
+            wait_until(lambda: (of := told())["alive"]["heard_ms"] > of["killed"]["heard_ms"] + 1_000, "one is silent")
+            dead = told()["killed"]
+            assert dead["session_timeout_ms"] == _SESSION_MS
+            assert dead["removed_ms"] == dead["heard_ms"] + _SESSION_MS
+            shown = place.groups("describe", group).stdout
+            assert "\nstate: Stable, Classic, 2 members\n" in shown
+            (line,) = [line for line in shown.splitlines() if line.startswith("killed ")]
+            assert re.search(rf"  \d+ s ago  30 s     in \d+ s +{topic}:[01]$", line)

@@ -267,6 +267,11 @@ def test_a_group_with_members_is_neither_reset_nor_deleted(
             (only,) = described["member_details"]
             assert (only["client_id"], only["client_host"]) == ("member", "/127.0.0.1")
             assert only["partitions"] == [{"topic": topic, "partition": number} for number in (0, 1)]
+            times = only["heard_ms"], only["session_timeout_ms"], only["removed_ms"]
+            if bootstrap == place.bootstrap:
+                assert times[0] <= described["now_ms"] < times[2] == times[0] + times[1]
+            else:
+                assert times == (None, None, None)
             assert described["type"] == "Classic"
             shown = place.groups("describe", group).stdout
             assert f"{topic}:0,1" in shown

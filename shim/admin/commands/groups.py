@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Sequence
 from typing import Final
@@ -39,10 +40,13 @@ from shim.admin.commands.running_shim import (
 from shim.admin.errors import NotDone
 from shim.admin.live.shown.documents import Row
 from shim.config import HostPort
-from shim.counted import counted
+from shim.counted import counted, lasting
 
 _NAMED: Final = 10
 """Of members in one line."""
+
+_GIVEN_ID: Final = re.compile(r".*-([0-9a-f]{8})-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.DOTALL)
+"""The client's id or its instance's, and a UUID."""
 
 
 @click.group("groups", short_help="Look at groups of a running shim, reset and delete them.")
@@ -146,6 +150,12 @@ def _end_where_untold(lines: Sequence[str]) -> None:
 def describe_command(group: str, admin: HostPort, json_wanted: bool) -> None:
     """One group: its step, its members and what each has, its committed offsets and how far they are behind.
 
+    MEMBER is the beginning of the UUID in a member's id, or all of an id that is none of a coordinator's; --json has
+    all of each. HEARD is when its last request came, heartbeats among them; `-` where none has since the shim began.
+    REMOVED is when its SESSION ends, unless one comes: a member that was killed has its partitions until then, and
+    nobody reads them. `-` where a request of its own waits to be answered. Of a group that is passed through all three
+    are `-`: its coordinator does not tell.
+
     LAG is how many records are behind the offset: the log's end, as the partition's leader tells it, less the offset.
     Where that cannot be told, LAG and LOG-END-OFFSET are `-`, standard error says why, and the exit status is 1.
     What is assigned to a member and not committed yet has `-`. The line `copies behind` says for how long a change
@@ -188,7 +198,7 @@ def _describe(row: Row) -> None:
     elif row["last_commit"] is not None:
         click.echo(f"last commit: {_commit_shown(row['last_commit'])}")
     if row["member_details"]:
-        _show_members(row["member_details"])
+        _show_members(row["member_details"], row.get("now_ms"))
     if row["offsets"]:
         _show_offsets(row["offsets"])
     else:
@@ -234,16 +244,43 @@ def _commit_shown(last: Row) -> str:
     return f"{time}{f', {cause}' if cause else ''} (by whom is not known here)"
 
 
-def _show_members(members: list[Row]) -> None:
+def _show_members(members: list[Row], now_ms: int | None) -> None:
+    """``now_ms``: None of an older shim, which tells no times."""
+    static = any(each["group_instance_id"] is not None for each in members)
     print_table(
-        ("MEMBER", "INSTANCE", "CLIENT-ID", "HOST", "PARTITIONS"),
+        (
+            "CLIENT-ID",
+            "HOST",
+            "MEMBER",
+            *(("INSTANCE",) if static else ()),
+            *("HEARD", "SESSION", "REMOVED"),
+            "PARTITIONS",
+        ),
         [
             (
-                *(each["member_id"], each["group_instance_id"] or "-", each["client_id"], each["client_host"]),
+                *(each["client_id"], each["client_host"], _id_shown(each)),
+                *((each["group_instance_id"] or "-",) if static else ()),
+                *(_times_shown(each, now_ms) if now_ms is not None else ("-", "-", "-")),
                 _assigned_shown(each["partitions"]),
             )
             for each in members
         ],
+    )
+
+
+def _id_shown(member: Row) -> str:
+    """Ids of a coordinator's begin with what stands beside them, and are too long for a line."""
+    member_id: str = member["member_id"]
+    found = _GIVEN_ID.fullmatch(member_id)
+    return f"{found[1]}…" if found else member_id
+
+
+def _times_shown(member: Row, now_ms: int) -> tuple[str, str, str]:
+    heard, session, removed = (member[name] for name in ("heard_ms", "session_timeout_ms", "removed_ms"))
+    return (
+        "-" if heard is None else f"{lasting(now_ms - heard)} ago",
+        "-" if session is None else lasting(session),
+        "-" if removed is None else f"in {lasting(removed - now_ms)}",
     )
 
 

@@ -7,12 +7,12 @@ import { historyPart } from "./history.js";
 import { Samples } from "./lag.js";
 import { sayMissing } from "./missing.js";
 import { moveButtons } from "./moves.js";
-import { ago, count, plural, short, stepOf, time } from "./words.js";
+import { ago, count, duration, plural, short, stepOf, time } from "./words.js";
 
 const LIMIT = 100;
 const NAMED = 5;
 const PARTITIONS = [{ label: "Topic" }, { label: "Partition", class: "number" }, { label: "Committed", class: "number" }, { label: "Log end", class: "number" }, { label: "Lag", class: "number" }, { label: "Last commit" }, { label: "Assigned to" }];
-const MEMBERS = [{ label: "Client id" }, { label: "Host" }, { label: "Member id" }, { label: "Assigned" }];
+const MEMBERS = [{ label: "Client id" }, { label: "Host" }, { label: "Member id" }, { label: "Heard of" }, { label: "Session" }, { label: "Assigned" }];
 
 export function groupView(root, group, pollNow) {
   const step = badge("…");
@@ -109,7 +109,7 @@ export function groupView(root, group, pollNow) {
     chart.show(`Lag of ${group}: ${lag === null ? "not known" : plural(lag, "record")} now`, samples.times, [{ label: "Records", values: samples.values }]);
     showPartitions(told);
     const awaited = new Set(told.generation?.awaited.map((each) => each.member_id));
-    memberRows(told.member_details.map((each) => ({ ...each, awaited: awaited.has(each.member_id) })));
+    memberRows(told.member_details.map((each) => ({ ...each, awaited: awaited.has(each.member_id), now: told.now_ms })));
     members.node.hidden = told.member_details.length === 0;
     noMembers.hidden = told.member_details.length > 0;
     await history.poll(signal, moved(told), stepOf(told) !== "upstream");
@@ -176,10 +176,26 @@ function partitionRow(at) {
 }
 
 function memberRow(member) {
+  const heard = cell("Heard of", "");
+  const session = cell("Session", "");
   const assigned = cell("Assigned", "");
   const id = member.group_instance_id ? `${member.member_id} (${member.group_instance_id})` : member.member_id;
-  const node = el("tr", { role: "row" }, cell("Client id", "first", name(member.client_id)), cell("Host", "", member.client_host), cell("Member id", "wrap", id), assigned);
-  return { node, update: (now) => setText(assigned, `${now.awaited ? "awaited; " : ""}${assignment(now.partitions)}`) };
+  const node = el("tr", { role: "row" }, cell("Client id", "first", name(member.client_id)), cell("Host", "", member.client_host), cell("Member id", "wrap", id), heard, session, assigned);
+  return {
+    node,
+    update(its) {
+      setText(heard, ago(its.heard_ms, its.now));
+      setText(session, sessionOf(its));
+      setText(assigned, `${its.awaited ? "awaited; " : ""}${assignment(its.partitions)}`);
+    },
+  };
+}
+
+/** `45 s, ends in 41 s`; one that waits to be answered stays for as long. */
+function sessionOf(member) {
+  if (member.session_timeout_ms === null) return "–";
+  const timeout = duration(member.session_timeout_ms / 1000);
+  return member.removed_ms === null ? timeout : `${timeout}, ends in ${duration((member.removed_ms - member.now) / 1000)}`;
 }
 
 /** `orders 0, 1; bills 2` */

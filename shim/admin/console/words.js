@@ -38,16 +38,18 @@ export function clock(ms, step) {
   return step < 60 ? whole.slice(11) : step < 86400 ? whole.slice(5, 16) : whole.slice(0, 10);
 }
 
-export function ago(ms) {
+/** `now`: by the clock of `ms`, where that is not this machine's. */
+export function ago(ms, now = Date.now()) {
   if (ms === null || ms === undefined) return "–";
-  return `${duration((Date.now() - ms) / 1000)} ago`;
+  return `${duration((now - ms) / 1000)} ago`;
 }
 
+/** As the shim says it: full units, of which there are two at least, but for seconds. */
 export function duration(seconds) {
   for (const [size, unit] of [[86400, "d"], [3600, "h"], [60, "min"]]) {
-    if (seconds >= size) return `${Math.floor(seconds / size)} ${unit}`;
+    if (seconds >= 2 * size) return `${Math.floor(seconds / size)} ${unit}`;
   }
-  return `${Math.max(0, Math.round(seconds))} s`;
+  return `${Math.max(0, Math.floor(seconds))} s`;
 }
 
 export function plural(number, one, many = `${one}s`) {

@@ -167,6 +167,7 @@ class _Join:
         member = group.members[request.member_id]
         if self._needs_no_rebalance(group, member):
             # The answer to the member's last JoinGroup may have been lost.
+            member.heard_at = self.decision.now
             self.decision.answer(self.parked.asker, joined_response(self.version, group, member))
             return
         if not self._has_memory(member):

@@ -10,16 +10,17 @@ from shim.coordinator.state.deadlines import Deadlines
 from shim.coordinator.state.group import Group, GroupState, Member
 
 
-class Awaited(NamedTuple):
-    """A member that others wait for. ``heard_ms``: when its last request came, in milliseconds since the epoch; None
-    where none has since the shim began. ``leads``: it is to bring the assignment. ``removed_ms``: when its
-    session ends, unless it is heard of again."""
+class Presence(NamedTuple):
+    """A member, and whether it is still there. ``leads``: it is to bring the assignment. ``heard_ms``: when its last
+    request came, in milliseconds since the epoch; None where none has since the shim began. ``removed_ms``: when its
+    session ends, unless it is heard of again; None of one that waits to be answered, which stays for as long."""
 
     member_id: str
     client_id: str
     client_host: str
-    heard_ms: int | None
     leads: bool
+    heard_ms: int | None
+    session_timeout_ms: int
     removed_ms: int | None
 
 
@@ -35,7 +36,7 @@ class Generation(NamedTuple):
     state: str
     since_ms: int
     reason: str
-    awaited: Sequence[Awaited]
+    awaited: Sequence[Presence]
     pending: Sequence[str]
     until_ms: int | None
 
@@ -111,13 +112,21 @@ def generation(group: Group, deadlines: Deadlines[Any]) -> Generation:
         group.state.value,
         group.state_timestamp,
         group.rebalance_reason,
-        [_awaited(group, member, deadlines) for member in awaited],
+        [_presence(group, member, deadlines) for member in awaited],
         list(group.pending_joins),
         deadlines.get(deadline),
     )
 
 
-def _awaited(group: Group, member: Member, deadlines: Deadlines[Any]) -> Awaited:
-    leads = group.leader == member.member_id
-    removed_ms = deadlines.get(member.session_deadline)
-    return Awaited(member.member_id, member.client_id, member.client_host, member.heard_at, leads, removed_ms)
+def presences(group: Group, deadlines: Deadlines[Any]) -> list[Presence]:
+    """Of all members, as it is now."""
+    return [_presence(group, member, deadlines) for member in group.members.values()]
+
+
+def _presence(group: Group, member: Member, deadlines: Deadlines[Any]) -> Presence:
+    return Presence(
+        *(member.member_id, member.client_id, member.client_host, group.leader == member.member_id),
+        member.heard_at,
+        member.session_timeout_ms,
+        None if member.is_waiting else deadlines.get(member.session_deadline),
+    )

@@ -160,11 +160,7 @@ def remove_members(decision: Decision, group: Group, members: Iterable[Member]) 
 
 
 def session_due(decision: Decision, group: Group, member_id: str) -> None:
-    """A member or pending member has not been heard of for its session timeout.
-
-    A member whose JoinGroup or SyncGroup is parked is alive, unless it is new: a new member's first join is parked for
-    so long only that its client must be gone (it cannot heartbeat before it knows its id).
-    """
+    """A member or pending member has not been heard of for its session timeout."""
     if member_id in group.pending_joins:
         decision.tell(events.never_joined(group, member_id))
         group.remove(member_id)
@@ -172,7 +168,7 @@ def session_due(decision: Decision, group: Group, member_id: str) -> None:
             complete_join(decision, group)
         return
     member = group.members.get(member_id)
-    if member is None or (not member.is_new and (member.join is not None or member.sync is not None)):
+    if member is None or member.is_waiting:
         return
     why = events.silent(member)
     remove_members(decision, group, [member])

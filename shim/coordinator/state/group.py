@@ -139,6 +139,13 @@ class Member:
         self.sync: Parked | None = None
         self.session_deadline = Deadline(DeadlineKind.SESSION, group_id, member_id)
 
+    @property
+    def is_waiting(self) -> bool:
+        """Whether a request of it is parked, so that it is alive, heard of or not. A new member's first join is parked
+        for so long only that its client must be gone when its session ends: it cannot heartbeat before it knows its id.
+        """
+        return not self.is_new and (self.join is not None or self.sync is not None)
+
     def size(self) -> int:
         """What the member takes in memory, but for its assignment."""
         strings = (self.member_id, self.group_instance_id or "", self.client_id, self.client_host)

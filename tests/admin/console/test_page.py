@@ -8,11 +8,11 @@ from typing import Final
 
 import pytest
 
-from shim.admin.live.asked.groups import Awaited, Details, Generation, Member, OffsetAt, Window
+from shim.admin.live.asked.groups import Details, Generation, Member, OffsetAt, Presence, Window
 from shim.admin.live.asked.groups import Moved as MovedOffset
 from shim.admin.live.asked.migration import Difference
 from tests.admin.console.browser import ENTER, Browser
-from tests.admin.live.grouped import MOVED, Grouped
+from tests.admin.live.grouped import MOVED, NOW_MS, Grouped
 from tests.admin.live.moved import STEPS, Moved
 from tests.admin.live.running import admin_of
 from tests.admin.live.watching import CLIENTS, OVERVIEW
@@ -24,7 +24,13 @@ HOSTILE: Final = '<img src=x onerror="alert(1)">\u202e'
 PAGES: Final = ("#/", "#/groups", "#/group/group-0001", "#/clients", "#/migration")
 
 
-AWAITED: Final = Awaited("m-1", "etl", "/10.0.0.4", 1_700_000_000_000, leads=True, removed_ms=None)
+AWAITED: Final = Presence(
+    *("m-1", "etl", "/10.0.0.4"),
+    leads=True,
+    heard_ms=NOW_MS - 4_000,
+    session_timeout_ms=45_000,
+    removed_ms=NOW_MS + 41_000,
+)
 
 
 class Large(Grouped):
@@ -43,8 +49,10 @@ class Large(Grouped):
         offsets = [
             OffsetAt("orders", number, 10**12, 10**12 + number, 1_700_000_000_000) for number in range(PARTITIONS)
         ]
-        member = Member("m-1", None, "etl", "/10.0.0.4", [("orders", number) for number in range(PARTITIONS)])
-        return Details("consumer", [member], offsets, MOVED, self.generation)
+        its = [("orders", number) for number in range(PARTITIONS)]
+        member = Member("m-1", None, "etl", "/10.0.0.4", its, *AWAITED[-3:])
+        elsewhere = Member("m-2", None, "elsewhere", "/10.0.0.5", None)
+        return Details("consumer", [member, elsewhere], offsets, MOVED, self.generation, NOW_MS)
 
 
 @pytest.fixture(scope="module")
@@ -141,6 +149,17 @@ def test_how_far_a_rebalance_is(admin: str, browser: Browser) -> None:
     pending = "0, 1, 2, 3, 4 and 2 more"
     assert re.search(rf"\. Awaited until [^.]+: {awaited}\. Given an id, and not joined: {pending}", shown)
     browser.until("document.querySelector('td[data-label=Assigned]').textContent.startsWith('awaited; orders 0, 1')")
+
+
+def test_when_members_were_heard_of(admin: str, browser: Browser) -> None:
+    """By the shim's clock, which may be another one than the browser's; of one at the brokers it is not known."""
+    browser.open(f"{admin}#/group/group-0003")
+    browser.until("document.querySelectorAll('[aria-label=Members] tbody tr').length === 2")
+    told = browser.run(
+        "return [...document.querySelectorAll('[aria-label=Members] tbody tr')].map((row) => "
+        "['Heard of', 'Session'].map((label) => row.querySelector(`[data-label=\"${label}\"]`).textContent))"
+    )
+    assert told == [["4 s ago", "45 s, ends in 41 s"], ["\u2013", "\u2013"]]
 
 
 def test_the_board_shows_some_of_each_step(admin: str, browser: Browser) -> None:

@@ -23,6 +23,7 @@ from shim.admin.live.asked.groups import (
 from shim.admin.live.asked.migration import Refused
 from tests.admin.live.moved import Moved as MovedGroups
 
+NOW_MS = 1_700_000_100_000
 NO_BROKERS = "10.0.0.4:9092: Connection refused"
 MOVED = Moved(1_700_000_000_000, "orders", 2, None, 7, "etl", "/10.0.0.4", "User:a", "m", 3, "")
 
@@ -58,7 +59,7 @@ class Grouped:
         offsets = await self.moved.offsets(group)
         why = NO_BROKERS if self.without_brokers else ""
         ends = [OffsetAt(*at, offset, None, None, why) for at, offset in sorted(offsets.items())]
-        return Details("consumer", self.members, ends, self.last_commit, None)
+        return Details("consumer", self.members, ends, self.last_commit, None, NOW_MS)
 
     async def lags(self, groups: Sequence[str]) -> Mapping[str, GroupLag]:
         if self.without_brokers:

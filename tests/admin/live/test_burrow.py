@@ -27,7 +27,7 @@ def at(partition: int, lag: int | None, committed_ms: int | None = NOW) -> Offse
 
 
 def details(*offsets: OffsetAt) -> Details:
-    return Details("consumer", [Member("m", None, "etl", "/10.0.0.4", [("orders", 0)])], offsets, None, None)
+    return Details("consumer", [Member("m", None, "etl", "/10.0.0.4", [("orders", 0)])], offsets, None, None, 0)
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from shim.admin.commands.times import parse_duration
 from shim.admin.live.asked.groups import Change, Kind, Member
 from shim.admin.live.asked.migration import Refused as MoveRefused
 from shim.main import cli
-from tests.admin.live.grouped import MOVED, NO_BROKERS, Grouped
+from tests.admin.live.grouped import MOVED, NO_BROKERS, NOW_MS, Grouped
 from tests.admin.live.moved import Moved
 from tests.admin.live.running import (
     TIME_LIMIT_SECONDS,
@@ -35,6 +35,7 @@ from tests.admin.live.watching import OVERVIEW
 from tests.waiting import wait_until
 
 OF_ALL = ("--to-earliest", "--all-topics")
+UUID = "5c3c6e6e-3a4b-4d0e-9d3f-0123456789ab"
 
 
 @pytest.fixture
@@ -484,19 +485,57 @@ def test_a_history_of_a_group_that_the_cluster_has_by_now(moved: Moved, grouped:
 
 def test_members_and_who_committed_last(grouped: Grouped, admin: str) -> None:
     grouped.members = [
-        Member("etl-1", None, "etl", "/10.0.0.4", [("bills", 0), ("orders", 1), ("orders", 2)]),
-        Member("etl-2", "static", "e\x1b[2J", "/10.0.0.5", []),
+        Member(
+            f"etl-{UUID}",
+            *(None, "etl", "/10.0.0.4"),
+            partitions=[("bills", 0), ("orders", 1), ("orders", 2)],
+            heard_ms=NOW_MS - 4_000,
+            session_timeout_ms=45_000,
+            removed_ms=NOW_MS + 41_000,
+        ),
+        Member(f"static-{UUID}", "static", "e\x1b[2J", "/10.0.0.5", [], None, 45_000, None),
         Member("etl-3", None, "etl", "/10.0.0.6", None),
     ]
     grouped.last_commit = MOVED._replace(cause="groups reset --undo")
     lines = offset_shim("groups", "describe", "g", "--admin", admin).stdout.splitlines()
     assert lines[5:10] == [
         "last commit: 2023-11-14T22:13:20.000Z by etl /10.0.0.4 User:a (groups reset --undo)",
-        "MEMBER  INSTANCE  CLIENT-ID  HOST       PARTITIONS",
-        "etl-1   -         etl        /10.0.0.4  bills:0 orders:1,2",
-        "etl-2   static    e\\x1b[2J   /10.0.0.5  none",
-        "etl-3   -         etl        /10.0.0.6  -",
+        "CLIENT-ID  HOST       MEMBER     INSTANCE  HEARD    SESSION  REMOVED  PARTITIONS",
+        "etl        /10.0.0.4  5c3c6e6e…  -         4 s ago  45 s     in 41 s  bills:0 orders:1,2",
+        "e\\x1b[2J   /10.0.0.5  5c3c6e6e…  static    -        45 s     -        none",
+        "etl        /10.0.0.6  etl-3      -         -        -        -        -",
     ]
+
+
+def test_members_of_a_java_client_fit_into_a_line(grouped: Grouped, admin: str) -> None:
+    """By its defaults, with a group's name of eight letters."""
+    client = "consumer-invoices-1"
+    grouped.members = [
+        Member(f"{client}-{UUID}", None, client, "/192.168.100.200", [("orders", 0)], NOW_MS, 45_000, NOW_MS + 45_000)
+    ]
+    heading, member = offset_shim("groups", "describe", "g", "--admin", admin).stdout.splitlines()[5:7]
+    assert heading.split() == ["CLIENT-ID", "HOST", "MEMBER", "HEARD", "SESSION", "REMOVED", "PARTITIONS"]
+    assert member.endswith("  orders:0")
+    assert max(len(heading), len(member)) <= 100
+
+
+def test_members_as_an_older_shim_tells_of_them(grouped: Grouped, admin: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    get = admin_client.RunningShim.get
+
+    def older(self: admin_client.RunningShim, path: str, query: Any = ()) -> Any:
+        document = get(self, path, query)
+        document.pop("now_ms")
+        for each in document["member_details"]:
+            for name in ("heard_ms", "session_timeout_ms", "removed_ms"):
+                del each[name]
+        return document
+
+    monkeypatch.setattr(admin_client.RunningShim, "get", older)
+    grouped.members = [Member("m", None, "etl", "/10.0.0.4", [])]
+    assert (
+        "etl        /10.0.0.4  m       -      -        -        none"
+        in offset_shim("groups", "describe", "g", "--admin", admin).stdout.splitlines()
+    )
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,6 @@ from typing import Protocol
 
 from shim.groups.words import (
     NO_OFFSET,
-    Awaited,
     Change,
     Deleted,
     Details,
@@ -20,6 +19,7 @@ from shim.groups.words import (
     OffsetAt,
     Partition,
     Plan,
+    Presence,
     Scope,
     Target,
     Window,
@@ -56,7 +56,6 @@ class Groups(Protocol):
 
 __all__ = [
     "NO_OFFSET",
-    "Awaited",
     "Change",
     "Deleted",
     "Details",
@@ -70,6 +69,7 @@ __all__ = [
     "OffsetAt",
     "Partition",
     "Plan",
+    "Presence",
     "Scope",
     "Target",
     "Window",

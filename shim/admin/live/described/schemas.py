@@ -161,8 +161,9 @@ SCHEMAS: Final[Mapping[str, Schema]] = {
                         "member_id": _TEXT,
                         "client_id": _TEXT,
                         "client_host": _TEXT,
-                        "heard_ms": _MAYBE,
                         "leads": _FLAG,
+                        "heard_ms": _MAYBE,
+                        "session_timeout_ms": _COUNT,
                         "removed_ms": _MAYBE,
                     }
                 )
@@ -178,6 +179,9 @@ SCHEMAS: Final[Mapping[str, Schema]] = {
             "client_id": _TEXT,
             "client_host": _TEXT,
             "partitions": _either(_list(_object(_AT))),
+            "heard_ms": _MAYBE,
+            "session_timeout_ms": _MAYBE,
+            "removed_ms": _MAYBE,
         }
     ),
     "Moved": _object(
@@ -202,6 +206,7 @@ SCHEMAS: Final[Mapping[str, Schema]] = {
             "member_details": _list(_ref("Member")),
             "last_commit": _either(_ref("Moved")),
             "generation": _either(_ref("Generation")),
+            "now_ms": _COUNT,
             "offsets": _list(
                 _object(
                     {

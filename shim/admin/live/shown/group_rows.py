@@ -14,6 +14,7 @@ def details_row(details: Details) -> Row:
         "member_details": [member_row(each) for each in details.members],
         "last_commit": None if last is None else moved_row(last),
         "generation": None if details.generation is None else generation_row(details.generation),
+        "now_ms": details.now_ms,
     }
 
 
