@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from protocol.errors import ErrorCode
 from protocol.own.state_log import Hands
 from shim.coordinator import GroupCoordinator, Outcome
+from shim.groups.in_use import in_use_in_zookeeper
 from shim.groups.words import NotCertain, NotKnown, Refused
 from shim.migration.hands.placements import SERVED, Placements, Whose
 from shim.migration.stores import Stores
@@ -55,6 +56,8 @@ class Changing:
         consumers of it are in ZooKeeper."""
         if self._placements.of(group) is Whose.SERVED_WITH_STORES:
             refused = await self._stores.not_deletable([group])
+            if refused.get(group) is ErrorCode.NON_EMPTY_GROUP and (consumers := await self._stores.consumers(group)):
+                raise Refused(f"group {group}: {in_use_in_zookeeper(consumers)}")
             if refused:
                 raise refusal(group, refused[group])
 

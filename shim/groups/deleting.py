@@ -12,7 +12,7 @@ from shim.groups.changing import Changing, refusal
 from shim.groups.looking import Looking
 from shim.groups.words import Deleted, NotCertain, Refused
 from shim.offsets.cluster.brokers import BrokerRefused
-from shim.offsets.cluster.groups import DEAD, NOBODY, ClusterGroups
+from shim.offsets.cluster.groups import DEAD, ClusterGroups
 from shim.upstream import UpstreamError
 
 log = logging.getLogger(__name__)
@@ -31,12 +31,13 @@ class Deleting:
         served = await self._changing.is_served(group, opening=False)
         if served:
             await self._changing.ready(group)
-        state = (await self._looking.described(group)).group_state
+        described = await self._looking.described(group)
+        in_use = self._looking.in_use(described)
         offsets = (await self._looking.offsets([group]))[group]
-        if state == DEAD and not offsets:
+        if described.group_state == DEAD and not offsets:
             raise refusal(group, ErrorCode.GROUP_ID_NOT_FOUND)
-        if state not in NOBODY:
-            raise refusal(group, ErrorCode.NON_EMPTY_GROUP)
+        if in_use:
+            raise Refused(f"group {group}: {in_use}")
         return Deleted(group, len(offsets))
 
     async def delete(self, group: str, cause: str, host: str) -> Deleted:
@@ -56,14 +57,14 @@ class Deleting:
             group, lambda coordinator, now, asker: coordinator.delete_group(now, caller, group, asker, cause)
         )
         if answer.error_code:
-            raise refusal(group, ErrorCode.for_code(answer.error_code))
+            raise await self._looking.refusal(group, ErrorCode.for_code(answer.error_code))
 
     async def _delete_there(self, group: str) -> None:
         try:
             await self._cluster_groups.delete_group(group)
         except BrokerRefused as error:
             if error.code in (ErrorCode.NON_EMPTY_GROUP, ErrorCode.GROUP_ID_NOT_FOUND):
-                raise refusal(group, ErrorCode.for_code(error.code)) from error
+                raise await self._looking.refusal(group, ErrorCode.for_code(error.code)) from error
             raise Refused(str(error)) from error
         except UpstreamError as error:
             self._cluster_groups.forget(group)

@@ -7,11 +7,13 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final
 
 from protocol.consumer import decode_assignment
-from protocol.errors import DecodeError
+from protocol.errors import DecodeError, ErrorCode
 from protocol.messages.describe_groups import DescribedGroup, DescribedGroupMember
 from protocol.own.state_log import Hands
 from shim.coordinator import GroupCoordinator, Presence
+from shim.groups.changing import refusal
 from shim.groups.history import History
+from shim.groups.in_use import in_use
 from shim.groups.last_commits import LastCommits
 from shim.groups.words import NO_OFFSET, Details, GroupLag, Member, Moved, NotKnown, OffsetAt, Partition, Refused
 from shim.migration.own_offsets import NotReadable, own_offsets
@@ -24,6 +26,9 @@ from shim.upstream.log_ends import Partition as LogOf
 log = logging.getLogger(__name__)
 
 _CONSUMER_PROTOCOL: Final = "consumer"
+
+_HAS_MEMBERS: Final = frozenset({ErrorCode.NON_EMPTY_GROUP, ErrorCode.UNKNOWN_MEMBER_ID})
+"""Answered to who changes offsets without being a member."""
 
 _WITHIN_SECONDS: Final = 3.0
 """Whoever looks waits so long for a broker; what else is known is told then."""
@@ -70,6 +75,16 @@ class Looking:
     def _presences(self, group: str) -> Sequence[Presence]:
         """None of a group that is passed through: its coordinator does not tell."""
         return self._coordinator(group).presences(group) if self._is_served(group) else ()
+
+    def in_use(self, described: DescribedGroup) -> str:
+        """Who is in the group, in a line that says what to do, and "" where nobody is."""
+        return in_use(described, self._presences(described.group_id), self._clock.now())
+
+    async def refusal(self, group: str, error: ErrorCode) -> Refused | NotKnown:
+        """As :func:`shim.groups.changing.refusal`; where the group has members, it says who they are."""
+        if error in _HAS_MEMBERS and (why := self.in_use(await self.described(group))):
+            return Refused(f"group {group}: {why}")
+        return refusal(group, error)
 
     async def offsets(self, groups: Sequence[str]) -> dict[str, dict[Partition, int]]:
         """Of each group, from the hands that it is in."""

@@ -11,7 +11,7 @@ from protocol.own.conditional_commit import REFUSED
 from shim.coordinator import Caller, OffsetReset, OffsetsReset
 from shim.coordinator.state.offset_table import CommittedOffset
 from shim.counted import counted
-from shim.groups.changing import Changing, refusal
+from shim.groups.changing import Changing
 from shim.groups.history import History, Then, utc
 from shim.groups.looking import Looking
 from shim.groups.planning import Known, planned
@@ -41,12 +41,14 @@ _TOLD_AT_MOST: Final = 5
 
 
 class _Group(NamedTuple):
-    """What is there before a reset. ``state``: Dead where there is none, be it deleted or never ``heard_of``."""
+    """What is there before a reset. ``state``: Dead where there is none, be it deleted or never ``heard_of``.
+    ``in_use``: who is in it, or ""."""
 
     state: str
     served: bool
     offsets: Mapping[Partition, int]
     heard_of: bool = True
+    in_use: str = ""
 
 
 class Resetting:
@@ -80,8 +82,7 @@ class Resetting:
         then = await self._then(group, target, found)
         partitions = await self._partitions(group, target, scope, found, then)
         known = await self._known(target, partitions, found, then)
-        hindrance = "" if found.state in NOBODY else f"it has members (it is {found.state}); stop them first"
-        return Plan(group, found.state, planned(target, partitions, known), hindrance)
+        return Plan(group, found.state, planned(target, partitions, known), found.in_use)
 
     async def reset(self, group: str, changes: Sequence[Change], cause: str, host: str) -> None:
         """Set all of them, each only if its offset is still what the change says, or none. ``cause``: for the history;
@@ -111,7 +112,9 @@ class Resetting:
         if served:
             await self._changing.ready_to_look(group)
         described = await self._looking.described(group)
-        return _Group(described.group_state, served, (await self._looking.offsets([group]))[group])
+        in_use = self._looking.in_use(described)
+        offsets = (await self._looking.offsets([group]))[group]
+        return _Group(described.group_state, served, offsets, in_use=in_use)
 
     async def _then(self, group: str, target: Target, found: _Group) -> Then:
         """What is to be had, of the past or of the cluster; empty for all other targets."""
@@ -210,13 +213,13 @@ class Resetting:
         if answer.error is REFUSED:
             raise _changed_since(group, [(each.topic, each.partition) for each in answer.failed])
         if answer.error is not ErrorCode.NONE:
-            raise refusal(group, answer.error)
+            raise await self._looking.refusal(group, answer.error)
 
     async def _reset_there(self, group: str, changes: Sequence[Change]) -> None:
         async with self._changing.passing(group):
             state = await self._cluster_groups.state_of(group)
             if state not in NOBODY:
-                raise refusal(group, ErrorCode.NON_EMPTY_GROUP)
+                raise await self._looking.refusal(group, ErrorCode.NON_EMPTY_GROUP)
             offsets = (await self._cluster_groups.offsets_of([group]))[group]
             found = {(at.topic, at.partition): each.offset for at, each in offsets.items()}
             stands = [each for each in changes if found.get((each.topic, each.partition), NO_OFFSET) == each.offset]
@@ -228,7 +231,7 @@ class Resetting:
             }
             refused = await self._set_there(group, to_set)
         if refused and len(refused) == len(changes):
-            raise refusal(group, ErrorCode.for_code(refused[0].code))
+            raise await self._looking.refusal(group, ErrorCode.for_code(refused[0].code))
         if refused:
             raise NotCertain(
                 f"the cluster has set {counted(len(changes) - len(refused), 'offset')}, and refused: {refused[0]}"

@@ -7,6 +7,7 @@ from enum import Enum
 from typing import NamedTuple
 
 from shim.coordinator import Generation, Presence
+from shim.counted import lasting
 from shim.migration.words import NotKnown, Refused
 from shim.upstream.log_ends import NO_OFFSET, lag_of
 
@@ -83,6 +84,13 @@ class Member(NamedTuple):
     heard_ms: int | None = None
     session_timeout_ms: int | None = None
     removed_ms: int | None = None
+
+
+def last_heard(presence: Presence, now_ms: int) -> str:
+    """``now_ms``: by the clock of its times."""
+    if presence.heard_ms is None:
+        return "not heard of since the shim began"
+    return f"last heard of {lasting(now_ms - presence.heard_ms)} ago"
 
 
 class OffsetAt(NamedTuple):

@@ -76,6 +76,14 @@ class Stores:
         refused = {group: error for group, error in zip(groups, errors, strict=True) if error}
         return {**refused, **await self.not_ready([each for each in groups if each not in refused])}
 
+    async def consumers(self, group: str) -> Sequence[str]:
+        """The ids of those that are in ZooKeeper; none where that does not say."""
+        try:
+            return await _in_time(group, self.zookeeper.store.members(group))
+        except StoreError as error:
+            log.debug("group %s: who is in it in ZooKeeper is not told: %s", group, error)
+            return ()
+
     def after(self, groups: Sequence[str]) -> Awaitable[list[str]]:
         """To be called when changes of these groups' offsets are durable, but not answered yet, and never raises, as
         others wait to be answered behind them. Wait until they are where else they have to be; gives the groups of

@@ -119,4 +119,7 @@ def test_a_member_of_a_stable_group_that_was_killed(
             shown = place.groups("describe", group).stdout
             assert "\nstate: Stable, Classic, 2 members\n" in shown
             (line,) = [line for line in shown.splitlines() if line.startswith("killed ")]
+            who = r"it has 2 members \(it is Stable\): killed at /127.0.0.1 \(last heard of \d+ s ago, its session ends"
+            for command in (("delete", group), ("reset", group, "--to-earliest", "--topic", topic)):
+                assert re.search(who, place.refused(*command, "--yes"))
             assert re.search(rf"  \d+ s ago  30 s     in \d+ s +{topic}:[01]$", line)

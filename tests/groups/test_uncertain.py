@@ -60,7 +60,10 @@ async def test_the_cluster_does_not_say_whether_it_has_deleted(error: Exception,
     async def offsets(_: list[str]) -> Any:
         return {"g": {("orders", 0): 3}}
 
-    looking: Any = SimpleNamespace(described=described, offsets=offsets)
+    async def refusal(group: str, error: ErrorCode) -> Refused:
+        return Refused(f"group {group}: {error.name}")
+
+    looking: Any = SimpleNamespace(described=described, offsets=offsets, in_use=lambda _: "", refusal=refusal)
     cluster: Any = SimpleNamespace(delete_group=delete_group, forget=lambda _: None)
     with pytest.raises(told):
         await Deleting(changing(whose=Whose.PASSED_THROUGH), looking, cluster).delete("g", "why", "127.0.0.1")

@@ -41,7 +41,8 @@ from shim.counted import counted
 def delete_command(
     groups: tuple[str, ...], dry_run: bool, cause: str | None, yes: bool, admin: HostPort, json_wanted: bool
 ) -> None:
-    """Delete groups with all their offsets, as DeleteGroups of an admin client does. Groups with members are refused.
+    """Delete groups with all their offsets, as DeleteGroups of an admin client does. Groups with members are refused,
+    and the line names them: stop them, or wait until the session ends of one that is dead.
 
     A group whose offsets are in ZooKeeper, too, is deleted there as well. What was committed while the shim served it
     stays in the history, and so does who has deleted it: `groups reset G --from-history TIME --all-topics`, with a time

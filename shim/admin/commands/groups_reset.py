@@ -56,7 +56,8 @@ def reset_command(
     json_wanted: bool,
     **given: Any,
 ) -> None:
-    """Set the committed offsets of a group that has no members.
+    """Set the committed offsets of a group that has no members. Where it has some they are named: stop them, or wait
+    until the session ends of one that is dead.
 
     The options are those of kafka-consumer-groups --reset-offsets, and so is what they mean: an offset that is out of
     the log's range becomes its start or its end, with a note. Unlike there, IT IS DONE without --execute: --dry-run

@@ -1,0 +1,90 @@
+"""Who keeps a group from being reset or deleted, and until when."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, Final
+
+import pytest
+
+from protocol.errors import ErrorCode
+from protocol.messages.describe_groups import DescribedGroup, DescribedGroupMember
+from shim.coordinator import Presence
+from shim.groups.changing import Changing
+from shim.groups.in_use import in_use, in_use_in_zookeeper
+from shim.groups.words import Refused
+from shim.migration.hands.placements import Whose
+
+NOW: Final = 1_700_000_000_000
+GOES: Final = "Stop them first; one that is dead is gone when its session ends"
+
+
+def described(count: int, state: str = "Stable") -> DescribedGroup:
+    members = tuple(
+        DescribedGroupMember(f"m-{number}", None, f"etl-{number}", "/10.0.0.4", b"", b"") for number in range(count)
+    )
+    return DescribedGroup(0, None, "g", state, "consumer", "range", members)
+
+
+def presence(number: int, silent_ms: int | None, session_ms: int = 45_000, *, waits: bool = False) -> Presence:
+    heard = None if silent_ms is None else NOW - silent_ms
+    removed = None if waits else (heard or NOW) + session_ms
+    return Presence(f"m-{number}", f"etl-{number}", "/10.0.0.4", False, heard, session_ms, removed)
+
+
+@pytest.mark.parametrize("state", ["Empty", "Dead"])
+def test_nobody_is(state: str) -> None:
+    assert in_use(described(0, state), [], NOW) == ""
+
+
+def test_the_silent_ones_come_first() -> None:
+    told = in_use(described(3), [presence(0, 1_000), presence(1, 31_000), presence(2, None)], NOW)
+    assert told == (
+        "it has 3 members (it is Stable): "
+        "etl-2 at /10.0.0.4 (not heard of since the shim began, its session ends in 45 s), "
+        "etl-1 at /10.0.0.4 (last heard of 31 s ago, its session ends in 14 s), "
+        f"etl-0 at /10.0.0.4 (last heard of 1 s ago, its session ends in 44 s). {GOES}"
+    )
+
+
+def test_one_that_waits_has_no_end() -> None:
+    told = in_use(described(1, "PreparingRebalance"), [presence(0, 31_000, waits=True)], NOW)
+    assert told.startswith("it has 1 member (it is PreparingRebalance): etl-0 at /10.0.0.4 (last heard of 31 s ago). ")
+
+
+def test_of_many_some_are_named() -> None:
+    told = in_use(described(1_005), [presence(number, number) for number in range(1_005)], NOW)
+    assert told.count(" at /10.0.0.4") == 5
+    assert told.endswith(f") and 1,000 more. {GOES}")
+
+
+def test_those_at_the_brokers_are_named_without_times() -> None:
+    told = in_use(described(5), [], NOW)
+    named = "etl-0 at /10.0.0.4, etl-1 at /10.0.0.4, etl-2 at /10.0.0.4 and 2 more"
+    assert told == f"it has 5 members (it is Stable): {named}. {GOES}"
+
+
+def test_who_was_given_an_id_may_be_in_it_soon() -> None:
+    assert in_use(described(0, "PreparingRebalance"), [], NOW) == (
+        "it has members, or is about to (it is PreparingRebalance); stop them first"
+    )
+
+
+@pytest.mark.parametrize(("there", "told"), [(["g_old-1"], "in ZooKeeper: g_old-1. Stop"), ([], "; stop them first$")])
+async def test_consumers_in_zookeeper(there: list[str], told: str) -> None:
+    """They may be gone again when they are asked for."""
+
+    async def not_deletable(_: list[str]) -> dict[str, ErrorCode]:
+        return {"g": ErrorCode.NON_EMPTY_GROUP}
+
+    async def consumers(_: str) -> list[str]:
+        return there
+
+    its: Any = SimpleNamespace(of=lambda _: Whose.SERVED_WITH_STORES)
+    stores: Any = SimpleNamespace(not_deletable=not_deletable, consumers=consumers)
+    with pytest.raises(Refused, match=told):
+        await Changing(SimpleNamespace(), its, stores).ready("g")  # type: ignore[arg-type]
+
+
+def test_of_many_consumers_in_zookeeper_some_are_named() -> None:
+    assert ": 0, 1, 2, 3, 4 and 3 more. " in in_use_in_zookeeper([str(number) for number in range(8)])
