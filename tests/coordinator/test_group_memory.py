@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import tracemalloc
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -278,6 +279,19 @@ def test_a_static_member_that_comes_back_with_much() -> None:
     big = (("range", bytes(MIB)),)
     assert join_error(d, instance="i", protocol_type="connect", protocols=big) == ErrorCode.GROUP_MAX_SIZE_REACHED
     assert d.heartbeat(member_id, 1, instance="i") == ErrorCode.NONE
+
+
+def test_a_static_member_that_comes_back_with_what_fits_once() -> None:
+    """The group's record has it a second time."""
+    d = limited()
+    join: dict[str, Any] = {"instance": "i", "protocol_type": "connect"}
+    ticket = d.ask_join(**join, protocols=(("range", b"x"),))
+    d.advance(1)
+    member_id = d.joined(ticket).member_id
+    d.ask_sync(member_id, 1, {member_id: b"all"}, **join)
+    again = d.ask_join(**join, protocols=(("range", bytes(600 * KIB)),))
+    assert d.coordinator.group_bytes <= MIB
+    assert d.joined(again).generation_id == 2, "it is brought with the assignment, or refused then"
 
 
 def test_assignments_that_are_too_much() -> None:

@@ -8,7 +8,7 @@ from shim.coordinator.decision import Decision, join_response, joined_members, j
 from shim.coordinator.outcome import Asker, Caller
 from shim.coordinator.requests.rebalance import maybe_complete_join, prepare_rebalance, rebalance_or_complete_join
 from shim.coordinator.state.group import Deadline, DeadlineKind, Group, GroupState, Member, Parked, Protocol
-from shim.coordinator.state.group_memory import group_size, member_size, protocols_size, record_size
+from shim.coordinator.state.group_memory import group_size, member_size, metadata_size, protocols_size, record_size
 from shim.coordinator.state.partition_state import group_metadata
 from shim.coordinator.state.subscription import usable_protocols
 
@@ -235,7 +235,9 @@ class _Join:
         if group.state is GroupState.STABLE and group.protocol_name == group.select_protocol():
             assignments = {m.member_id: m.assignment for m in group.members.values()}
             value = group_metadata(group, group.state_timestamp, assignments)
-            if record_size(value) <= decision.state.settings.group_metadata_max_bytes:
+            state, more = decision.state, metadata_size(value) - group.recorded_size
+            has_room = more <= 0 or state.memory.has_room(more)
+            if has_room and record_size(value) <= state.settings.group_metadata_max_bytes:
                 decision.write(GroupMetadataKey(group.group_id), value)
                 self._answer_replacement(group, member, old_leader)
                 return
