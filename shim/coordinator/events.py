@@ -176,6 +176,26 @@ def is_too_full(group: Group, most: int) -> str:
     return f"it has {len(group.members)} members, and group.max.size is {most}"
 
 
+# -- whom a rebalance has waited for
+
+
+def went_without(members: Sequence[Member], why: str) -> str:
+    """``why``: as those above give it."""
+    return f"{_all_named(members)}, gone, {why}"
+
+
+def went_without_pending(member_id: str) -> str:
+    return f"{_named(member_id)}, given an id, and not joined"
+
+
+def went_without_static(members: Sequence[Member]) -> str:
+    return f"{_all_named(members)}, static, not joined again"
+
+
+def joined_last(member: Member, after_ms: int) -> str:
+    return f"{_member(member)}, joined again after {after_ms} ms"
+
+
 def short(why: str) -> str:
     """As it is kept: of a few hundred bytes, whatever clients have said."""
     plain = why if why.isascii() else why.encode("ascii", "backslashreplace").decode()

@@ -64,7 +64,7 @@ class TestALifeOfAGroup:
         d = Driven()
         d.commit(group="simple")
         assert told(d) == []
-        assert generation(d, "simple") == Generation(0, "Empty", -1, "", [], [], None)
+        assert generation(d, "simple") == Generation(0, "Empty", -1, "", "", [], [], None)
 
 
 class TestWhyMembersJoinAgain:
@@ -341,7 +341,115 @@ class TestWhoIsAwaited:
         d.stable(2)
         since = generation(d).since_ms
         d.restart()
-        assert generation(d) == Generation(1, "Stable", since, "", [], [], None)
+        assert generation(d) == Generation(1, "Stable", since, "", "", [], [], None)
+
+
+class TestWhomItHadToWaitFor:
+    """As it is told when the rebalance is over, and the newcomer alone is to be seen."""
+
+    THREE = "client-3 (client at /127.0.0.1)"
+
+    def test_who_was_removed_at_its_end(self) -> None:
+        d = Driven()
+        (one, two, three), number = d.stable(3, rebalance=20_000)
+        d.ask_join(one, rebalance=20_000)
+        d.ask_join(two, rebalance=20_000)
+        for _ in range(4):
+            d.heartbeat(three, number)
+            d.advance(5_000)
+        gone = f"{self.THREE}, gone, not joined again within the rebalance timeout, 20000 ms"
+        assert generation(d).waited_for == gone
+        d.ask_sync(two, number + 1)
+        d.ask_sync(one, number + 1, {})
+        found = generation(d)
+        assert (found.state, found.waited_for) == ("Stable", gone)
+        assert found.reason == f"the leader {ONE} has joined again"
+        d.ask_join(one)
+        assert generation(d).waited_for == "", "that is another rebalance"
+
+    def test_whose_session_ended(self) -> None:
+        d = Driven()
+        (one, two, _), number = d.stable(3, session=10_000)
+        d.ask_join(one)
+        d.ask_join(two)
+        assert generation(d).waited_for == ""
+        d.advance(10_000)
+        found = generation(d)
+        assert (found.generation_id, found.state) == (number + 1, "CompletingRebalance")
+        assert found.waited_for == f"{self.THREE}, gone, not heard of for its session timeout, 10000 ms"
+
+    def test_who_left(self) -> None:
+        """One that had joined already was not waited for."""
+        d = Driven()
+        (one, two, three), _ = d.stable(3)
+        d.ask_join(one)
+        d.ask_join(two)
+        d.leave(MemberIdentity(two, reason="closed"))
+        assert generation(d).waited_for == ""
+        d.leave(MemberIdentity(three, reason="closed"))
+        assert generation(d).waited_for == f"{self.THREE}, gone, as it has left, saying 'closed'"
+
+    def test_who_joined_last(self) -> None:
+        """Not a newcomer, nor when it was heard of: it may commit meanwhile, and ask again on another connection."""
+        d = Driven()
+        (one, two, three), number = d.stable(3, session=30_000)
+        d.ask_join(one)
+        d.advance(9_000)
+        d.ask_join(three)
+        newcomer = d.joined(d.ask_join()).member_id
+        d.advance(3_000)
+        d.ask_join(two)
+        d.advance(4_000)
+        assert d.commit_error(three, number) == ErrorCode.NONE
+        d.ask_join(three)
+        d.ask_join(newcomer)
+        found = generation(d)
+        assert (found.generation_id, found.waited_for) == (number + 1, f"{TWO}, joined again after 12000 ms")
+
+    def test_who_joins_as_soon_as_it_is_told_to_was_not_waited_for(self) -> None:
+        d = Driven()
+        (one, two), number = d.stable(2, session=30_000)
+        d.ask_join(one)
+        d.advance(9_999)
+        d.ask_join(two)
+        found = generation(d)
+        assert (found.generation_id, found.waited_for) == (number + 1, "")
+
+    def test_who_was_given_an_id(self) -> None:
+        d = Driven()
+        (leader,), number = d.stable()
+        pending = d.joined(d.ask_join(session=15_000)).member_id
+        d.ask_join(leader)
+        d.advance(15_000)
+        found = generation(d)
+        assert (found.generation_id, found.waited_for) == (number + 1, f"{pending}, given an id, and not joined")
+
+    def test_static_members_that_keep_their_place(self) -> None:
+        d = Driven()
+        tickets = [d.ask_join(instance=each, session=600_000) for each in "ab"]
+        d.advance(6_000)
+        one, two = (d.joined(ticket).member_id for ticket in tickets)
+        d.ask_sync(two, 1, instance="b")
+        d.ask_sync(one, 1, {one: b"1", two: b"2"}, instance="a")
+        d.ask_join(one, instance="a", session=600_000)
+        d.advance(60_000)
+        assert generation(d).waited_for == "b-2 (client at /127.0.0.1, instance b), static, not joined again"
+
+    def test_of_many_only_so_much_is_kept(self) -> None:
+        d = Driven()
+        caller = Caller("c" * 100, "/127.0.0.1")
+        tickets = [d.ask_join(version=3, session=10_000, caller=caller) for _ in range(20)]
+        d.advance(6_000)
+        members = [d.joined(ticket).member_id for ticket in tickets]
+        for each in members:
+            d.ask_sync(each, 1, {} if each == members[0] else None, version=3)
+        d.ask_join(members[0])
+        for each in members[1:]:
+            d.leave(each)
+        found = generation(d)
+        assert found.generation_id == 2
+        assert found.waited_for.startswith(f"{'c' * 100}-2 (")
+        assert len(found.waited_for) == 353
 
 
 class TestWhoIsThere:

@@ -11,6 +11,7 @@ import pytest
 
 from protocol.errors import ErrorCode
 from protocol.messages.join_group import JoinGroupResponse
+from protocol.messages.leave_group import MemberIdentity
 from protocol.messages.sync_group import SyncGroupResponse
 from protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 from shim.coordinator import CoordinatorSettings, GroupCoordinator, GroupMemory
@@ -78,11 +79,18 @@ def a_live_group(d: Driven, number: int) -> None:
     d.ask_sync(member_id, 1, {member_id: b"x" * 30}, group=name(number), version=3)
 
 
-def a_group_of_which_a_client_has_much_to_say(d: Driven, number: int) -> None:
+def a_group_of_which_clients_have_much_to_say(d: Driven, number: int) -> None:
+    """One has joined, for whom the other has made room."""
     a_live_group(d, number)
-    (member_id,) = d.coordinator._state.groups[name(number)].members
-    d.ask_join(member_id, group=name(number), version=9, session=1_000_000, reason="\U0001f600" * 1_000)
-    assert len(d.coordinator._state.groups[name(number)].rebalance_reason) > 300
+    (old,) = d.coordinator._state.groups[name(number)].members
+    words = "\U0001f600" * 1_000
+    new = d.joined(d.ask_join(group=name(number), session=1_000_000)).member_id
+    d.ask_join(new, group=name(number), session=1_000_000, reason=words)
+    d.leave(MemberIdentity(old, reason=words), group=name(number))
+    found = d.coordinator._state.groups[name(number)]
+    assert len(found.rebalance_reason) > 300
+    assert len(found.rebalance_waited_for) > 300
+    d.coordinator._state.deadlines._sweep()  # what was cancelled goes when it comes up
 
 
 def a_pending_member(d: Driven, number: int) -> None:
@@ -105,7 +113,7 @@ def a_parked_member_with_many_protocols(d: Driven, number: int) -> None:
         (an_empty_group, KIB),
         (a_simple_group, KIB),
         (a_live_group, 4 * KIB),
-        (a_group_of_which_a_client_has_much_to_say, 5 * KIB),
+        (a_group_of_which_clients_have_much_to_say, 5 * KIB),
         (a_pending_member, KIB),
         (a_parked_member_with_many_protocols, 9 * KIB),
     ],

@@ -23,7 +23,7 @@ def a_member(place: Place, group: str, topic: str, client_id: str) -> Iterator[C
         yield member
 
 
-_SESSION_MS: Final = 30_000
+_SESSION_MS: Final = 20_000
 _CHILD: Final = f"""
 import sys
 from confluent_kafka import Consumer
@@ -95,7 +95,7 @@ def test_who_keeps_all_others_waiting_is_named(
 def test_a_member_of_a_stable_group_that_was_killed(
     place: Place, make_topic: TopicFactory, fresh_name: Callable[[], str]
 ) -> None:
-    """Its partitions nobody reads until its session ends."""
+    """Its partitions nobody reads until its session ends; who joins meanwhile waits for it, and is not to blame."""
     group, topic = fresh_name(), make_topic(2)
 
     def told() -> dict[str, Any]:
@@ -122,4 +122,12 @@ def test_a_member_of_a_stable_group_that_was_killed(
             who = r"it has 2 members \(it is Stable\): killed at /127.0.0.1 \(last heard of \d+ s ago, its session ends"
             for command in (("delete", group), ("reset", group, "--to-earliest", "--topic", topic)):
                 assert re.search(who, place.refused(*command, "--yes"))
-            assert re.search(rf"  \d+ s ago  30 s     in \d+ s +{topic}:[01]$", line)
+            assert re.search(rf"  \d+ s ago  20 s     in \d+ s +{topic}:[01]$", line)
+
+        with a_member(place, group, topic, "newcomer") as newcomer:
+            wait_until(lambda: assigned(alive, newcomer) and "killed" not in told(), "they go on without it")
+            found = place.done("describe", group)["generation"]
+            assert found["reason"].startswith("member newcomer-")
+            gone = f"(killed at /127.0.0.1), gone, not heard of for its session timeout, {_SESSION_MS} ms"
+            assert re.fullmatch(rf"killed-\S+ {re.escape(gone)}", found["waited_for"])
+            assert f"\nit had to wait for: {found['waited_for']}\n" in place.groups("describe", group).stdout

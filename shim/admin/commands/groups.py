@@ -163,7 +163,9 @@ def describe_command(group: str, admin: HostPort, json_wanted: bool) -> None:
     the shim's history; of a group that is passed through it is not known here, as others commit at the cluster. Nor is
     by whom an offset was committed that was adopted from there: the time is when it was adopted.
 
-    Of a group that the shim serves: its generation, and why it last rebalanced. `awaited` are members that have not
+    Of a group that the shim serves: its generation, and why it last rebalanced; `it had to wait
+    for` is whom the others waited for then: who was removed at its end, and who joined last after 10 seconds or more.
+    `awaited` are members that have not
     joined again (PreparingRebalance), or not asked for their assignment (otherwise: the leader has to bring it), when
     each was heard of, and when the group goes on without them at the latest.
 
@@ -210,6 +212,8 @@ def _show_generation(generation: Row) -> None:
     click.echo(f"generation: {generation['generation_id']}, {shown(generation['state'])}{since}")
     if generation["reason"]:
         click.echo(f"last rebalance: {shown(generation['reason'])}")
+    if generation["waited_for"]:
+        click.echo(f"it had to wait for: {shown(generation['waited_for'])}")
     if awaited := generation["awaited"]:
         click.echo(f"awaited: {_until(generation)}{_some([_awaited_shown(each) for each in awaited])}")
     if pending := generation["pending"]:

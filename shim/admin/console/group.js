@@ -136,6 +136,7 @@ function moved(told) {
 function generation(now) {
   const parts = [`Generation ${now.generation_id}, ${now.state}${now.since_ms === null ? "" : ` since ${time(now.since_ms)}`}`];
   if (now.reason) parts.push(`Last rebalance: ${now.reason}`);
+  if (now.waited_for) parts.push(`It had to wait for: ${now.waited_for}`);
   if (now.awaited.length > 0) parts.push(`Awaited${now.until_ms === null ? "" : ` until ${time(now.until_ms)}`}: ${some(now.awaited.map(waitedFor))}`);
   if (now.pending.length > 0) parts.push(`Given an id, and not joined: ${some(now.pending)}`);
   return parts.join(". ");

@@ -36,7 +36,7 @@ class _Join:
         self.caller = caller
         self.version = version
         self.request = request
-        self.parked = Parked(asker, version)
+        self.parked = Parked(asker, version, decision.now)
         self.protocols: tuple[Protocol, ...] = usable_protocols(request.protocol_type, request.protocols)
         # Version 0 has no rebalance timeout of its own.
         self.rebalance_timeout_ms = request.session_timeout_ms if version == 0 else request.rebalance_timeout_ms

@@ -5,7 +5,7 @@ from protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse,
 from shim.coordinator import events
 from shim.coordinator.decision import Decision
 from shim.coordinator.outcome import Asker, Caller
-from shim.coordinator.requests.rebalance import rebalance_or_complete_join, remove_members
+from shim.coordinator.requests.rebalance import gone_meanwhile, rebalance_or_complete_join, remove_members
 from shim.coordinator.state.group import Deadline, DeadlineKind, Group, GroupState, Member
 
 _MANY_MEMBERS_FROM = 3
@@ -32,7 +32,7 @@ def leave_group(decision: Decision, _caller: Caller, version: int, request: Leav
         accepted = [who for who, error in zip(identities, errors, strict=True) if error is ErrorCode.NONE]
         why = events.left({who.reason for who in accepted}) if left else events.has_not_joined(accepted[0].member_id)
         if left and group.state is GroupState.PREPARING_REBALANCE:
-            decision.tell(events.gone(group, left, why))
+            gone_meanwhile(decision, group, left, why)
         rebalance_or_complete_join(decision, group, events.are_gone(left, why))
 
 

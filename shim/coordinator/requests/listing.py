@@ -26,16 +26,17 @@ class Presence(NamedTuple):
 
 class Generation(NamedTuple):
     """``state``, and ``since_ms``, when the group came to it, in milliseconds since the epoch; -1 where nobody knows.
-    ``reason``: why the last rebalance began, "" where nobody knows any more. ``awaited``: of whom a JoinGroup is
-    awaited in PreparingRebalance, a SyncGroup in the other states; ``pending``: member ids that were given out, with
-    which nobody has joined yet. ``until_ms``: when the group goes on without them at the latest; None where nothing is
-    waited for.
+    ``reason``: why the last rebalance began, "" where nobody knows any more; ``waited_for``: whom the others had to
+    wait for in it, up to now, "" where it was as short as most are. ``awaited``: of whom a JoinGroup is awaited in
+    PreparingRebalance, a SyncGroup in the other states; ``pending``: member ids that were given out, with which nobody
+    has joined yet. ``until_ms``: when the group goes on without them at the latest; None where nothing is waited for.
     """
 
     generation_id: int
     state: str
     since_ms: int
     reason: str
+    waited_for: str
     awaited: Sequence[Presence]
     pending: Sequence[str]
     until_ms: int | None
@@ -112,6 +113,7 @@ def generation(group: Group, deadlines: Deadlines[Any]) -> Generation:
         group.state.value,
         group.state_timestamp,
         group.rebalance_reason,
+        group.rebalance_waited_for,
         [_presence(group, member, deadlines) for member in awaited],
         list(group.pending_joins),
         deadlines.get(deadline),

@@ -1,6 +1,6 @@
 """The rebalance: from PreparingRebalance, through the join phase, to the next generation (Kafka 4.3)."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from protocol.errors import ErrorCode
 from protocol.offsets_log import GroupMetadataKey
@@ -29,7 +29,7 @@ def rebalance_or_complete_join(decision: Decision, group: Group, why: str) -> No
 def prepare_rebalance(decision: Decision, group: Group, why: str) -> None:
     """Have all members rejoin. An empty group waits for the initial rebalance delay, so that members come together."""
     decision.tell(events.rebalance_begins(group, why))
-    group.rebalance_reason = events.short(why)
+    group.rebalance_reason, group.rebalance_waited_for = events.short(why), ""
     if group.state is GroupState.COMPLETING_REBALANCE:
         _cancel_syncs(decision, group)
     group.nobody_syncs()
@@ -86,6 +86,7 @@ def complete_join(decision: Decision, group: Group) -> None:
         why = events.not_rejoined(group)
         remove_members(decision, group, absent)
         decision.tell(events.gone(group, absent, why))
+        _waited_for(group, events.went_without(absent, why))
     if not group.members:
         _become_empty(decision, group)
     elif not group.elect_joined_leader():
@@ -97,7 +98,7 @@ def complete_join(decision: Decision, group: Group) -> None:
 
 def _become_empty(decision: Decision, group: Group) -> None:
     group.check_transition(GroupState.EMPTY)
-    group.rebalance_reason = ""
+    group.rebalance_reason = group.rebalance_waited_for = ""
     empty = group_metadata(group, decision.now, {})
     decision.write(
         GroupMetadataKey(group.group_id),
@@ -114,6 +115,8 @@ def _next_generation(decision: Decision, group: Group) -> None:
     decision.tell(events.generation_begins(group, decision.now))
     if absent := [member for member in group.members.values() if member.join is None]:
         decision.tell(events.begins_without(group, absent))
+        _waited_for(group, events.went_without_static(absent))
+    _note_who_was_last(group)
     group.transition(GroupState.COMPLETING_REBALANCE, decision.now)
     for member in group.members.values():
         parked = group.take_join(member)
@@ -124,6 +127,26 @@ def _next_generation(decision: Decision, group: Group) -> None:
     group.everybody_syncs()
     _tell_later(decision, group)
     decision.state.deadlines.set(group.sync_deadline, decision.now + group.rebalance_timeout_ms())
+
+
+def _note_who_was_last(group: Group) -> None:
+    """Of those that were to join again, where the others waited for longer than in most rebalances."""
+    again = [(m.join.since, m) for m in group.members.values() if m.join is not None and not m.is_new]
+    since, last = max(again, key=lambda each: each[0], default=(0, None))
+    if last is not None and (after_ms := since - group.state_timestamp) >= _TOLD_AFTER_MS:
+        _waited_for(group, events.joined_last(last, after_ms))
+
+
+def _waited_for(group: Group, words: str) -> None:
+    before = group.rebalance_waited_for
+    group.rebalance_waited_for = events.short(f"{before}; {words}" if before else words)
+
+
+def gone_meanwhile(decision: Decision, group: Group, members: Sequence[Member], why: str) -> None:
+    """They were removed while a rebalance is prepared. ``why``: see :mod:`shim.coordinator.events`."""
+    decision.tell(events.gone(group, members, why))
+    if awaited := [member for member in members if member.join is None]:
+        _waited_for(group, events.went_without(awaited, why))
 
 
 def sync_deadline_due(decision: Decision, group: Group) -> None:
@@ -164,8 +187,10 @@ def session_due(decision: Decision, group: Group, member_id: str) -> None:
     if member_id in group.pending_joins:
         decision.tell(events.never_joined(group, member_id))
         group.remove(member_id)
-        if group.state is GroupState.PREPARING_REBALANCE and group.all_joined():
-            complete_join(decision, group)
+        if group.state is GroupState.PREPARING_REBALANCE:
+            _waited_for(group, events.went_without_pending(member_id))
+            if group.all_joined():
+                complete_join(decision, group)
         return
     member = group.members.get(member_id)
     if member is None or member.is_waiting:
@@ -175,7 +200,7 @@ def session_due(decision: Decision, group: Group, member_id: str) -> None:
     if group.state is not GroupState.PREPARING_REBALANCE:
         prepare_rebalance(decision, group, events.are_gone([member], why))
         return
-    decision.tell(events.gone(group, [member], why))
+    gone_meanwhile(decision, group, [member], why)
     if group.all_joined():
         complete_join(decision, group)
 

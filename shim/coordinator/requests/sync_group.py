@@ -35,7 +35,7 @@ def sync_group(decision: Decision, caller: Caller, version: int, request: SyncGr
         return
     # The client has asked again on another connection: see JoinGroup.
     decision.refuse_sync(member.sync, ErrorCode.REBALANCE_IN_PROGRESS)
-    member.sync = Parked(asker, version)
+    member.sync = Parked(asker, version, decision.now)
     if group.leader == member.member_id:
         _become_stable(decision, group, request)
 

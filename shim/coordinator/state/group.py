@@ -80,10 +80,12 @@ class Protocol(NamedTuple):
 
 
 class Parked(NamedTuple):
-    """A request that waits for its answer, and the version it was asked in."""
+    """A request that waits for its answer, the version it was asked in, and since when, in milliseconds since the
+    epoch."""
 
     asker: Asker
     version: int
+    since: int
 
 
 class InitialDelay(NamedTuple):
@@ -177,6 +179,7 @@ class Group:
         "protocol_name",
         "protocol_type",
         "rebalance_reason",
+        "rebalance_waited_for",
         "rebalancing_since",
         "recorded_size",
         "size",
@@ -206,6 +209,7 @@ class Group:
         self.new_member_added = False
         self.rebalancing_since = -1  # milliseconds since the epoch; of one that is neither Empty nor Stable
         self.rebalance_reason = ""  # why the last one began, short; "" where nobody knows, or there are no members
+        self.rebalance_waited_for = ""  # and whom it had waited for, short; "" where it went on as most do
         self._offered: dict[str, int] = {}  # protocol name -> how many members offer it
         self._memory = memory
         self.size = 0  # what the group takes of it
@@ -401,10 +405,12 @@ class Group:
     # -- parked requests
 
     def park_join(self, member: Member, parked: Parked) -> Parked | None:
-        """Park a JoinGroup; returns the one it takes the place of."""
+        """Park a JoinGroup; returns the one it takes the place of, since when the member has waited."""
         replaced, member.join = member.join, parked
         if replaced is None:
             self.parked_joins += 1
+        else:
+            member.join = parked._replace(since=replaced.since)
         return replaced
 
     def take_join(self, member: Member) -> Parked | None:

@@ -37,7 +37,7 @@ class Large(Grouped):
     """Each group has so many partitions, and so many moves of one, the first to offset 0."""
 
     generation = Generation(
-        *(7, "PreparingRebalance", 1_700_000_000_000, f"member {HOSTILE} has joined"),
+        *(7, "PreparingRebalance", 1_700_000_000_000, f"member {HOSTILE} has joined", "m-0, gone"),
         *([AWAITED], [str(number) for number in range(7)], 1_700_000_300_000),
     )
 
@@ -145,6 +145,7 @@ def test_how_far_a_rebalance_is(admin: str, browser: Browser) -> None:
     browser.until("document.querySelector('main').innerText.includes('Generation 7, ')")
     shown = browser.run("return document.querySelector('main').innerText")
     assert f"Last rebalance: member {HOSTILE} has joined" in shown
+    assert ". It had to wait for: m-0, gone. " in shown
     awaited = r"m-1 \(etl at /10\.0\.0\.4, the leader, heard of .* ago\)"
     pending = "0, 1, 2, 3, 4 and 2 more"
     assert re.search(rf"\. Awaited until [^.]+: {awaited}\. Given an id, and not joined: {pending}", shown)

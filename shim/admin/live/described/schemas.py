@@ -155,6 +155,7 @@ SCHEMAS: Final[Mapping[str, Schema]] = {
             "state": _TEXT,
             "since_ms": _MAYBE,
             "reason": _TEXT,
+            "waited_for": _TEXT,
             "awaited": _list(
                 _object(
                     {
