@@ -184,7 +184,7 @@ class Migration:
     async def _planned(self, group: str, described: DescribedGroup | UpstreamError, count: int) -> Planned:
         """As :meth:`start` would find it."""
         if isinstance(described, UpstreamError):
-            return Planned(group, UNKNOWN, 0, 0, 0, f"the cluster cannot be asked: {described}")
+            return Planned(group, UNKNOWN, None, None, None, f"the cluster cannot be asked: {described}")
         if self._placements.of(group) is Whose.UNKNOWN and described.group_state in NOBODY and not count:
             return await self._planned_in_zookeeper(group)
         here = [each for each in described.members if self._hand_over.is_here(group, each.member_id)]
@@ -200,14 +200,14 @@ class Migration:
         return Planned(group, its.state, its.members, its.members, len(own), self._is_served(group), its.storage)
 
     async def _planned_in_zookeeper(self, group: str) -> Planned:
-        hindrance, count, members, state = "", 0, 0, "Empty"
         try:
             count, members = len(await self._lookup.offsets(group)), await self._lookup.consumers(group)
         except StoreError as error:
-            hindrance, state = f"whether ZooKeeper has offsets of it cannot be found out: {error}", UNKNOWN
-        if not (count or members or hindrance):
+            hindrance = f"whether ZooKeeper has offsets of it cannot be found out: {error}"
+            return Planned(group, UNKNOWN, None, None, None, hindrance, "zookeeper")
+        if not (count or members):
             raise NotKnown(self._placements.nobody_has(group))
-        return Planned(group, "Stable" if members else state, members, 0, count, hindrance, "zookeeper")
+        return Planned(group, "Stable" if members else "Empty", members, 0, count, "", "zookeeper")
 
     def _is_served(self, group: str) -> str:
         step = self._place(group)
@@ -265,7 +265,7 @@ class Migration:
             raise NotKnown(_not_heard_of(group))
         since, cause = (word.time, word.cause) if word is not None else (None, "")
         if hands is not Hands.SERVED:
-            return GroupStatus(group, *PASSED_THROUGH, UNKNOWN, 0, since, cause)
+            return GroupStatus(group, *PASSED_THROUGH, UNKNOWN, None, since, cause)
         described = coordinator.own_description(group)
         alarms = self._guard.alarm(group), self._stores.mirror.alarm(group), self._stores.why(group)
         return GroupStatus(

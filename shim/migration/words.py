@@ -56,7 +56,8 @@ UNKNOWN: Final = "Unknown"
 
 class GroupStatus(NamedTuple):
     """``storage``, ``dual_commit``: of its `Storage`. ``state`` and ``members``: of the coordinator in whose hands it
-    is. ``changed_ms``: since when, in milliseconds since the epoch, and ``cause``: why; None and "" where nobody knows.
+    is; UNKNOWN and None while that does not say: the alarm says why not. ``changed_ms``: since when, in milliseconds
+    since the epoch, and ``cause``: why; None and "" where nobody knows.
     ``lag_seconds``: for how long the oldest change waits that another place is yet to have; None where none waits.
     ``alarm``: what was seen of clients that go past the shim, and why the lag is what it is; "" for nothing.
     ``type``: Kafka's, of the group's protocol.
@@ -66,7 +67,7 @@ class GroupStatus(NamedTuple):
     storage: str
     dual_commit: bool
     state: str
-    members: int
+    members: int | None
     changed_ms: int | None
     cause: str
     lag_seconds: float | None = None
@@ -94,14 +95,15 @@ class Candidates(NamedTuple):
 class Planned(NamedTuple):
     """What a start would find. ``members_here``: of the members, how many have come through the shim
     lately. ``offsets``: partitions of which an offset would be adopted. ``hindrance``: "" where it would go through.
-    ``storage``: where the offsets are; of a group that the shim serves it is what its status has, as the rest is.
+    ``storage``: where the offsets are; of a group that the shim serves it is what its status has, as the rest is. Its
+    counts are None where who knows them does not say; then the hindrance says why.
     """
 
     group: str
     state: str
-    members: int
-    members_here: int
-    offsets: int
+    members: int | None
+    members_here: int | None
+    offsets: int | None
     hindrance: str
     storage: str = "upstream"
 

@@ -85,8 +85,12 @@ def test_the_groups_of_one_that_hangs_are_unknown_and_no_others(
         assert of_these(rows, there, "state") == dict.fromkeys(there, "Unknown")
         assert of_these(rows, there, "alarm") == dict.fromkeys(there, why)
         assert status.status == 1
-        told = [line for line in listed.stderr.splitlines() if line.partition(":")[0] in (*there, *elsewhere)]
-        assert sorted(told) == sorted(f"{group}: {why}" for group in there)
+        assert of_these(rows, there, "members") == dict.fromkeys(there)
+        told = [line for line in listed.stderr.splitlines() if why in line]
+        assert told == [f"state and members of {len(there)} groups are not known: {why}"]
+        for group in there:
+            (line,) = [line for line in listed.stdout.splitlines() if line.startswith(f"{group} ")]
+            assert line.split() == [group, "upstream", "Unknown", "Classic", "-"]
 
 
 def led_by(cluster: Cluster, make_topic: TopicFactory, *, hanging: bool) -> str:
@@ -152,6 +156,7 @@ def test_what_is_known_is_planned_and_not_taken_for_all(
             rows, unanswered = planned(at, there[0], elsewhere[0])
             assert unanswered == []
             assert of_these(rows, there, "state") == {there[0]: "Unknown"}
+            assert of_these(rows, there, "members") == of_these(rows, there, "offsets") == {there[0]: None}
             assert of_these(rows, there, "hindrance") == {there[0]: f"the cluster cannot be asked: {why}"}
             assert of_these(rows, elsewhere, "state") == {elsewhere[0]: "Empty"}
 

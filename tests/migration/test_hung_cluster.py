@@ -28,4 +28,5 @@ def test_status_tells_what_the_shim_knows(
         assert (rows[ours]["offsets_storage"], rows[ours]["state"]) == ("kafka", "Empty")
         for group in others:
             assert (rows[group]["offsets_storage"], rows[group]["state"]) == ("upstream", "Unknown")
+            assert rows[group]["members"] is None
             assert "has not answered in 3 s" in rows[group]["alarm"]

@@ -117,6 +117,11 @@ def tell_beside(line: str) -> None:
     click.echo(pasteable(line), err=True)
 
 
+def number_shown(number: int | None) -> int | str:
+    """``-`` where nobody knows."""
+    return "-" if number is None else number
+
+
 def bytes_shown(size: float) -> str:
     for unit in ("B", "KiB", "MiB"):
         if size < 1024:

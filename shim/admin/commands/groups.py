@@ -14,6 +14,7 @@ from shim.admin.commands.console import (
     SOMETHING_WRONG,
     in_one_line,
     json_option,
+    number_shown,
     print_json,
     print_table,
     shown,
@@ -31,7 +32,7 @@ from shim.admin.commands.running_shim import (
     NONE_HEARD_OF,
     admin_option,
     group_argument,
-    name_shown,
+    groups_shown,
     of_one_group,
     pattern_option,
     shim_at,
@@ -80,7 +81,8 @@ def list_command(pattern: str | None, lag_wanted: bool, admin: HostPort, json_wa
     `offset-shim migrate --help` says more. LAG is of all partitions with a committed offset together; `-` where there
     is none, or where not all log ends can be told: standard error says why not, and the exit status is 1. One that is
     consumed and not committed yet has no lag: `groups describe` shows it as `-`, as kafka-consumer-groups does. What is
-    amiss with a group, its alarm, stands on standard error.
+    amiss with a group, its alarm, stands on standard error; so does why its state is Unknown and MEMBERS is `-`: the
+    broker that has the group does not answer.
 
     \b
     offset-shim groups list
@@ -103,8 +105,8 @@ def list_command(pattern: str | None, lag_wanted: bool, admin: HostPort, json_wa
 def _show_groups(groups: Sequence[Row], *, lag_wanted: bool) -> None:
     rows = [
         (
-            *(row["group"], step_shown(row), row["state"], row["type"], row["members"]),
-            *((_or_dash(row["lag"]),) if lag_wanted else ()),
+            *(row["group"], step_shown(row), row["state"], row["type"], number_shown(row["members"])),
+            *((number_shown(row["lag"]),) if lag_wanted else ()),
         )
         for row in groups
     ]
@@ -126,10 +128,7 @@ def _lags(shim: RunningShim, query: Sequence[tuple[str, str]]) -> tuple[dict[str
     for row in rows:
         if why := row.get("why"):  # which an older shim does not say
             by_reason.setdefault(why, []).append(row)
-    untold = [
-        f"no lag of {name_shown(its[0]) if len(its) == 1 else counted(len(its), 'group')}: {shown(why)}"
-        for why, its in by_reason.items()
-    ]
+    untold = [f"no lag of {groups_shown(its)}: {shown(why)}" for why, its in by_reason.items()]
     return {row["group"]: row["lag"] for row in rows}, untold
 
 
@@ -190,7 +189,7 @@ def _describe(row: Row) -> None:
     click.echo(f"copies behind: {behind_shown(row)}")
     if row["alarm"]:
         click.echo(f"alarm: {pasteable(shown(row['alarm']))}")
-    click.echo(f"state: {shown(row['state'])}, {row['type']}, {counted(row['members'], 'member')}")
+    click.echo(f"state: {shown(row['state'])}, {row['type']}, {_members_shown(row['members'])}")
     if row.get("generation") is not None:  # an older shim tells none
         _show_generation(row["generation"])
     if row["changed_ms"] is not None:
@@ -205,6 +204,10 @@ def _describe(row: Row) -> None:
         _show_offsets(row["offsets"])
     else:
         click.echo("no offsets")
+
+
+def _members_shown(count: int | None) -> str:
+    return "members not known" if count is None else counted(count, "member")
 
 
 def _show_generation(generation: Row) -> None:
@@ -304,16 +307,12 @@ def _show_offsets(offsets: list[Row]) -> None:
         [
             (
                 *(at["topic"], at["partition"]),
-                *map(_or_dash, (at["offset"], at["log_end_offset"], at["lag"])),
+                *map(number_shown, (at["offset"], at["log_end_offset"], at["lag"])),
                 "-" if at["committed_ms"] is None else time_shown(at["committed_ms"]),
             )
             for at in offsets
         ],
     )
-
-
-def _or_dash(number: int | None) -> int | str:
-    return "-" if number is None else number
 
 
 for _command in (history_command, reset_command, delete_command, watch_command):

@@ -13,7 +13,7 @@ from typing import Final
 import click
 
 from shim.admin.commands.admin_client import RunningShim
-from shim.admin.commands.console import in_one_line, json_option, shown
+from shim.admin.commands.console import in_one_line, json_option, number_shown, shown
 from shim.admin.commands.running_shim import admin_option, groups_argument, of_one_group, shim_at
 from shim.admin.errors import NotDone
 from shim.admin.live.asked.migration import NotKnown
@@ -97,8 +97,8 @@ def step_shown(row: Row) -> str:
 
 
 def cells(row: Row) -> tuple[str, ...]:
-    lag = "-" if row["lag"] is None else str(row["lag"])
-    return shown(row["group"]), shown(row["state"]), str(row["members"]), row["step"], lag
+    members, lag = (str(number_shown(row[name])) for name in ("members", "lag"))
+    return shown(row["group"]), shown(row["state"]), members, row["step"], lag
 
 
 @contextmanager

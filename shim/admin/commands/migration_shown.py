@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import click
 
-from shim.admin.commands.console import print_table, shown, tell_beside
+from shim.admin.commands.console import number_shown, print_table, shown, tell_beside
 from shim.admin.commands.records_shown import time_shown
-from shim.admin.commands.running_shim import name_shown
+from shim.admin.commands.running_shim import groups_shown, name_shown
 from shim.admin.live.shown.documents import Row
 
 
@@ -20,9 +20,7 @@ def show_planned(rows: Sequence[Row]) -> None:
                 row["group"],
                 row["offsets_storage"],
                 row["state"],
-                row["members"],
-                row["members_here"],
-                row["offsets"],
+                *(number_shown(row[name]) for name in ("members", "members_here", "offsets")),
                 row["hindrance"],
             )
             for row in rows
@@ -41,7 +39,7 @@ def show_statuses(rows: Sequence[Row]) -> None:
                 "true" if row["dual_commit_enabled"] else "false",
                 behind_shown(row),
                 row["state"],
-                row["members"],
+                number_shown(row["members"]),
                 "-" if row["changed_ms"] is None else time_shown(row["changed_ms"]),
                 row["cause"],
             )
@@ -52,10 +50,16 @@ def show_statuses(rows: Sequence[Row]) -> None:
 
 
 def tell_alarms(rows: Sequence[Row]) -> None:
-    """What somebody should look at, a line a group, on standard error."""
+    """What somebody should look at, on standard error: a line a group; of those whose broker does not answer, a line a
+    broker."""
+    unanswered: dict[str, list[Row]] = {}
     for row in rows:
-        if row["alarm"]:
+        if row["members"] is None:
+            unanswered.setdefault(row["alarm"], []).append(row)
+        elif row["alarm"]:
             tell_beside(f"{name_shown(row)}: {shown(row['alarm'])}")
+    for why, its in unanswered.items():
+        tell_beside(f"state and members of {groups_shown(its)} are not known: {shown(why)}")
 
 
 def show_looked(rows: Sequence[Row]) -> None:

@@ -353,3 +353,8 @@ def tell_of_others(shim: RunningShim) -> None:
 def name_shown(row: Row) -> str:
     """Of a group, before what is said of it."""
     return shown(row["group"]) or "(no name)"
+
+
+def groups_shown(rows: Sequence[Row]) -> str:
+    """Of one or more groups, of which the same is said: its name, or how many they are."""
+    return name_shown(rows[0]) if len(rows) == 1 else counted(len(rows), "group")

@@ -21,6 +21,7 @@ from shim.admin.live.asked.migration import (
     Verified,
     may_move,
 )
+from shim.migration.words import UNKNOWN
 
 CHANGED_MS = 1_700_000_000_000
 
@@ -68,6 +69,10 @@ class Moved:
 
     def tell(self, name: str, lag_seconds: float, alarm: str) -> None:
         self.groups[name] = self.of(name)._replace(lag_seconds=lag_seconds, alarm=alarm)
+
+    def silent(self, name: str, why: str) -> None:
+        """The broker that has it does not answer."""
+        self.groups[name] = self.of(name)._replace(state=UNKNOWN, members=None, alarm=why)
 
     def place(self, name: str) -> Storage:
         return self.of(name).place

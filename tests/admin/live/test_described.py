@@ -101,7 +101,8 @@ def test_it_is_whole() -> None:
 
 @pytest.fixture
 async def client(moved: Moved, port: int) -> AsyncIterator[aiohttp.ClientSession]:
-    moved.add("g")
+    moved.add("g", "unknown")
+    moved.silent("unknown", "its broker has not answered in 3 s")
     moved.add("served", storage="kafka", dual=True)
     timeout = aiohttp.ClientTimeout(20)
     async with aiohttp.ClientSession(f"http://127.0.0.1:{port}", timeout=timeout) as session:

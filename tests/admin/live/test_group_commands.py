@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from shim.admin.commands import admin_client
+from shim.admin.commands.groups_watch import cells
 from shim.admin.commands.history_elsewhere import AT_THE_CLUSTER, HISTORY_ELSEWHERE
 from shim.admin.commands.times import parse_duration
 from shim.admin.live.asked.groups import Change, Kind, Member
@@ -562,6 +563,32 @@ def test_lag_of_all(moved: Moved, grouped: Grouped, admin: str) -> None:
         "g      kafka            Stable  Classic        2  12",
         "h      kafka+dual       Stable  Classic        2  -",
     ]
+
+
+def test_members_of_whom_nobody_knows_are_not_none(moved: Moved, admin: str) -> None:
+    """The brokers that have their groups do not answer: a line for each broker, whatever it has."""
+    moved.add("h", "i", "j", "k")
+    for group, broker in (("h", "b:9092"), ("i", "a:9092"), ("j", "b:9092")):
+        moved.silent(group, f"{broker} has not answered in 3 s")
+    moved.tell("k", 7.0, "its members go past the shim")
+    told = {
+        "k: its members go past the shim",
+        "state and members of 2 groups are not known: b:9092 has not answered in 3 s",
+        "state and members of i are not known: a:9092 has not answered in 3 s",
+    }
+    listed = offset_shim("groups", "list", "--admin", admin)
+    assert (listed.status, set(listed.stderr.splitlines())) == (0, told)
+    assert [line.split()[-1] for line in listed.stdout.splitlines()] == ["MEMBERS", "2", "-", "-", "-", "2"]
+    rows = {row["group"]: row for row in offset_shim("groups", "list", "--json", "--admin", admin).json["groups"]}
+    assert [rows[group]["members"] for group in "ghijk"] == [2, None, None, None, 2]
+    described = offset_shim("groups", "describe", "h", "--admin", admin)
+    assert "state: Unknown, Classic, members not known" in described.stdout.splitlines()
+    assert cells({**rows["h"], "step": "upstream", "lag": None}) == ("h", "Unknown", "-", "upstream", "-")
+    for command in ("status", "plan"):
+        shown = offset_shim("migrate", command, "--admin", admin)
+        (line,) = [line for line in shown.stdout.splitlines() if line.startswith("h ")]
+        assert "Unknown  -" in line
+    assert told == set(offset_shim("migrate", "status", "--admin", admin).stderr.splitlines())
 
 
 def test_what_is_known_is_shown_while_the_brokers_are_away(moved: Moved, grouped: Grouped, admin: str) -> None:

@@ -203,6 +203,12 @@ async def test_searched_sorted_and_paged(client: aiohttp.ClientSession) -> None:
     assert names(await page(client, offset=100)) == []
 
 
+async def test_who_has_members_that_nobody_knows_of_is_the_last(client: aiohttp.ClientSession, moved: Moved) -> None:
+    moved.silent("Group-05", "its broker does not answer")
+    last = (await page(client, sort="members", order="desc"))["groups"][-1]
+    assert (last["group"], last["members"]) == ("Group-05", None)
+
+
 @pytest.mark.parametrize(
     ("query", "why"),
     [

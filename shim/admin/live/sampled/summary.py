@@ -24,7 +24,7 @@ _SORTS: Final[Mapping[Sort, Callable[[GroupStatus, Lag], Any]]] = {
     Sort.GROUP: lambda status, _: status.group,
     Sort.STATE: lambda status, _: status.state,
     Sort.STEP: lambda status, _: STEPS.index(status.step),
-    Sort.MEMBERS: lambda status, _: status.members,
+    Sort.MEMBERS: lambda status, _: -1 if status.members is None else status.members,
     Sort.LAG: lambda status, lag: -1 if (known := lag(status.group)) is None else known,
 }
 
