@@ -93,6 +93,17 @@ def last_heard(presence: Presence, now_ms: int) -> str:
     return f"last heard of {lasting(now_ms - presence.heard_ms)} ago"
 
 
+def awaited(presence: Presence, now_ms: int) -> str:
+    """Who it is, when it was heard of, and when it is not waited for any more, if it stays silent."""
+    who = [f"{presence.client_id} at {presence.client_host}"]
+    if presence.leads:
+        who.append("the leader")
+    who.append(last_heard(presence, now_ms))
+    if presence.removed_ms is not None:
+        who.append(f"removed in {lasting(presence.removed_ms - now_ms)} unless it is heard of again")
+    return f"{presence.member_id} ({', '.join(who)})"
+
+
 class OffsetAt(NamedTuple):
     """Of a partition that is committed, or assigned to a member: then ``offset`` may be :data:`NO_OFFSET`.
     ``log_end_offset`` is None where the brokers do not tell, and ``why`` says so. ``committed_ms``: ms since the epoch,
@@ -192,4 +203,5 @@ __all__ = [
     "Scope",
     "Target",
     "Window",
+    "awaited",
 ]

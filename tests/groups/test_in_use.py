@@ -1,4 +1,4 @@
-"""Who keeps a group from being reset or deleted, and until when."""
+"""Members, as people read of them: who keeps a group from being reset or deleted, and whom a rebalance waits for."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from protocol.messages.describe_groups import DescribedGroup, DescribedGroupMemb
 from shim.coordinator import Presence
 from shim.groups.changing import Changing
 from shim.groups.in_use import in_use, in_use_in_zookeeper
-from shim.groups.words import Refused
+from shim.groups.words import Refused, awaited
 from shim.migration.hands.placements import Whose
 
 NOW: Final = 1_700_000_000_000
@@ -68,6 +68,14 @@ def test_who_was_given_an_id_may_be_in_it_soon() -> None:
     assert in_use(described(0, "PreparingRebalance"), [], NOW) == (
         "it has members, or is about to (it is PreparingRebalance); stop them first"
     )
+
+
+def test_who_is_awaited() -> None:
+    assert awaited(presence(0, 31_000)._replace(leads=True), NOW) == (
+        "m-0 (etl-0 at /10.0.0.4, the leader, last heard of 31 s ago, removed in 14 s unless it is heard of again)"
+    )
+    told = "m-1 (etl-1 at /10.0.0.4, not heard of since the shim began)"
+    assert awaited(presence(1, None, waits=True), NOW) == told
 
 
 @pytest.mark.parametrize(("there", "told"), [(["g_old-1"], "in ZooKeeper: g_old-1. Stop"), ([], "; stop them first$")])

@@ -82,7 +82,7 @@ def test_who_keeps_all_others_waiting_is_named(
             assert f"\ngeneration: {calm['generation_id']}, PreparingRebalance since " in shown
             assert "\nlast rebalance: member other-" in shown
             (line,) = [line for line in shown.splitlines() if line.startswith("awaited: until ")]
-            assert f", {of_stuck} (stuck at /127.0.0.1, the leader, heard of at " in line
+            assert f", {of_stuck} (stuck at /127.0.0.1, the leader, last heard of " in line
 
             wait_until(lambda: assigned(stuck, other), "both have partitions")
             assert told()["generation"]["generation_id"] > calm["generation_id"]

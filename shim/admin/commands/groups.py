@@ -218,20 +218,9 @@ def _show_generation(generation: Row) -> None:
     if generation["waited_for"]:
         click.echo(f"it had to wait for: {shown(generation['waited_for'])}")
     if awaited := generation["awaited"]:
-        click.echo(f"awaited: {_until(generation)}{_some([_awaited_shown(each) for each in awaited])}")
+        click.echo(f"awaited: {_until(generation)}{_some([each['words'] for each in awaited])}")
     if pending := generation["pending"]:
         click.echo(f"given an id, and not joined: {_until(generation)}{_some(pending)}")
-
-
-def _awaited_shown(member: Row) -> str:
-    who = [f"{member['client_id']} at {member['client_host']}"]
-    if member["leads"]:
-        who.append("the leader")
-    if member["heard_ms"] is not None:
-        who.append(f"heard of at {time_shown(member['heard_ms'])}")
-    if member["removed_ms"] is not None:
-        who.append(f"unless it is heard of again removed at {time_shown(member['removed_ms'])}")
-    return f"{member['member_id']} ({', '.join(who)})"
 
 
 def _some(names: Sequence[str]) -> str:

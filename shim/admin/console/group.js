@@ -137,16 +137,9 @@ function generation(now) {
   const parts = [`Generation ${now.generation_id}, ${now.state}${now.since_ms === null ? "" : ` since ${time(now.since_ms)}`}`];
   if (now.reason) parts.push(`Last rebalance: ${now.reason}`);
   if (now.waited_for) parts.push(`It had to wait for: ${now.waited_for}`);
-  if (now.awaited.length > 0) parts.push(`Awaited${now.until_ms === null ? "" : ` until ${time(now.until_ms)}`}: ${some(now.awaited.map(waitedFor))}`);
+  if (now.awaited.length > 0) parts.push(`Awaited${now.until_ms === null ? "" : ` until ${time(now.until_ms)}`}: ${some(now.awaited.map((each) => each.words))}`);
   if (now.pending.length > 0) parts.push(`Given an id, and not joined: ${some(now.pending)}`);
   return parts.join(". ");
-}
-
-function waitedFor(member) {
-  const who = [`${member.client_id} at ${member.client_host}`];
-  if (member.leads) who.push("the leader");
-  if (member.heard_ms !== null) who.push(`heard of ${ago(member.heard_ms)}`);
-  return `${member.member_id} (${who.join(", ")})`;
 }
 
 function some(names) {

@@ -23,6 +23,7 @@ from shim.groups.words import (
     Scope,
     Target,
     Window,
+    awaited,
 )
 
 
@@ -73,4 +74,5 @@ __all__ = [
     "Scope",
     "Target",
     "Window",
+    "awaited",
 ]

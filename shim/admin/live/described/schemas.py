@@ -166,6 +166,7 @@ SCHEMAS: Final[Mapping[str, Schema]] = {
                         "heard_ms": _MAYBE,
                         "session_timeout_ms": _COUNT,
                         "removed_ms": _MAYBE,
+                        "words": _TEXT,
                     }
                 )
             ),

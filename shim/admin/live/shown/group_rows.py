@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
-from shim.admin.live.asked.groups import NO_OFFSET, Change, Deleted, Details, Generation, Member, Moved, OffsetAt, Plan
+from shim.admin.live.asked.groups import (
+    NO_OFFSET,
+    Change,
+    Deleted,
+    Details,
+    Generation,
+    Member,
+    Moved,
+    OffsetAt,
+    Plan,
+    awaited,
+)
 from shim.admin.live.shown.documents import Row
 
 
@@ -13,18 +24,18 @@ def details_row(details: Details) -> Row:
         "protocol_type": details.protocol_type,
         "member_details": [member_row(each) for each in details.members],
         "last_commit": None if last is None else moved_row(last),
-        "generation": None if details.generation is None else generation_row(details.generation),
+        "generation": None if details.generation is None else generation_row(details.generation, details.now_ms),
         "now_ms": details.now_ms,
     }
 
 
-def generation_row(generation: Generation) -> Row:
-    """``since_ms`` is null where nobody knows."""
+def generation_row(generation: Generation, now_ms: int) -> Row:
+    """``since_ms`` is null where nobody knows. ``words``: of who is awaited, for people."""
     since = generation.since_ms
     return {
         **generation._asdict(),
         "since_ms": None if since < 0 else since,
-        "awaited": [each._asdict() for each in generation.awaited],
+        "awaited": [{**each._asdict(), "words": awaited(each, now_ms)} for each in generation.awaited],
     }
 
 
