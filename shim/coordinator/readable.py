@@ -12,7 +12,6 @@ from shim.coordinator.replayed import ReplayedPartition
 from shim.coordinator.requests import listing
 from shim.coordinator.requests.listing import Generation, Presence
 from shim.coordinator.requests.offset_fetch import offset_fetch
-from shim.coordinator.state.group import REBALANCING
 from shim.coordinator.state.overruled import Overruled
 
 _OLD_DESCRIPTION = 5
@@ -154,10 +153,10 @@ class ReadablePartition(ReplayedPartition):
         return self._state.rebalances
 
     def rebalancing_since(self) -> int | None:
-        """Since when that group rebalances which has been neither Stable nor Empty for longest, in milliseconds since
-        the epoch; None where none does."""
+        """Since when that group rebalances which does so for longest, in milliseconds since the epoch; None where none
+        does. One that is Stable does, too, until all its members have their assignments."""
         served = (group for name, group in self._state.groups.items() if name not in self._state.closed)
-        return min((group.rebalancing_since for group in served if group.state in REBALANCING), default=None)
+        return min((group.rebalancing_since for group in served if group.is_rebalancing), default=None)
 
     def count_states(self) -> Counter[str]:
         """How many groups are in each state, by the names that ListGroups shows."""

@@ -98,7 +98,7 @@ REBALANCES: Final = Metric("rebalances", _COUNTER, "New generations of groups th
 REBALANCE_SECONDS: Final = Metric(
     "group_rebalance_seconds",
     _GAUGE,
-    "For how long the group rebalances that has been neither Stable nor Empty for longest; 0: none is.",
+    "For how long the group rebalances that does so for longest: until all members have their assignments. 0: none.",
 )
 LAG: Final = Metric(
     "group_lag",

@@ -330,6 +330,18 @@ class TestWhoIsAwaited:
         d.restart()
         assert d.coordinator.rebalancing_since() is None
 
+    def test_a_stable_group_rebalances_until_all_have_their_assignments(self) -> None:
+        d = Driven()
+        (one, ask), (two, _) = d.member(), d.member()
+        began = d.now
+        d.advance(6_000)
+        d.ask_sync(one, d.joined(ask).generation_id, {one: b"1", two: b"2"})
+        assert d.state() == "Stable"
+        assert [each.member_id for each in generation(d).awaited] == [two]
+        assert d.coordinator.rebalancing_since() == began
+        d.ask_sync(two, 1)
+        assert d.coordinator.rebalancing_since() is None
+
     def test_nobody_in_a_stable_group(self) -> None:
         d = Driven()
         d.stable(2)

@@ -45,7 +45,7 @@ NEXT_STATES: dict[GroupState, frozenset[GroupState]] = {
 }
 
 
-REBALANCING: Final = frozenset({GroupState.PREPARING_REBALANCE, GroupState.COMPLETING_REBALANCE})
+_REBALANCING: Final = frozenset({GroupState.PREPARING_REBALANCE, GroupState.COMPLETING_REBALANCE})
 
 
 # In place of an empty dict, of all groups in which nobody is pending.
@@ -207,7 +207,7 @@ class Group:
         self.parked_joins = 0
         self.initial_delay: InitialDelay | None = None
         self.new_member_added = False
-        self.rebalancing_since = -1  # milliseconds since the epoch; of one that is neither Empty nor Stable
+        self.rebalancing_since = -1  # milliseconds since the epoch; of one that `is_rebalancing`
         self.rebalance_reason = ""  # why the last one began, short; "" where nobody knows, or there are no members
         self.rebalance_waited_for = ""  # and whom it had waited for, short; "" where it went on as most do
         self._offered: dict[str, int] = {}  # protocol name -> how many members offer it
@@ -257,6 +257,12 @@ class Group:
         self._take(-self.size)
 
     # -- state
+
+    @property
+    def is_rebalancing(self) -> bool:
+        """Whether there are members without the assignment of their generation: Stable it is as soon as the leader has
+        brought that, and who has not asked for it has no partitions."""
+        return self.state in _REBALANCING or bool(self.pending_syncs)
 
     def check_transition(self, state: GroupState) -> None:
         """Raises RuntimeError, before anything is changed, when `state` may not follow the present one."""

@@ -11,6 +11,7 @@ import aiohttp
 import pytest
 
 from shim.admin.console import page_files
+from shim.admin.live.asked.groups import Details, Generation, Member, Presence
 from shim.admin.live.described.openapi import DESCRIBED, document
 from shim.admin.live.guard.access import Access
 from shim.admin.live.paths.burrow import BurrowPaths
@@ -21,7 +22,8 @@ from shim.admin.live.paths.migration import MigrationPaths
 from shim.admin.live.paths.vital_signs import VitalSigns
 from shim.admin.live.port.routes import Route, routes
 from shim.admin.live.sampled.sampling import Sampler
-from tests.admin.live.grouped import Grouped
+from shim.admin.live.shown.group_rows import details_row
+from tests.admin.live.grouped import NOW_MS, Grouped
 from tests.admin.live.moved import Moved
 from tests.admin.live.watching import Watching
 
@@ -127,6 +129,16 @@ async def test_what_is_answered_is_as_described(client: aiohttp.ClientSession, m
         rows = [row for row in rows if "group" in row]
     assert len(rows) == 1
     return fits(rows[0], schema, path)
+
+
+def test_members_and_a_rebalance_are_told_as_described() -> None:
+    presence = Presence("m-1", "etl", "/10.0.0.4", False, None, 45_000, None)
+    generation = Generation(7, "PreparingRebalance", -1, "why", "whom", [presence], ["m-2"], None)
+    members = [Member("m-1", None, "etl", "/10.0.0.4", [("orders", 0)], 1, 2, 3), Member("m-2", "i", "", "", None)]
+    row = details_row(Details("consumer", members, [], None, generation, NOW_MS))
+    described = document()["components"]["schemas"]["Details"]
+    for name in ("generation", "member_details", "now_ms"):
+        fits(row[name], described["properties"][name], name)
 
 
 KINDS: Final[Mapping[str, tuple[type, ...]]] = {
