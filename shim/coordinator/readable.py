@@ -76,6 +76,11 @@ class ReadablePartition(ReplayedPartition):
         group = self._state.groups.get(group_id)
         return None if group is None else listing.generation(group, self._state.deadlines)
 
+    def in_state_since(self, group_id: str) -> int | None:
+        """Milliseconds since the epoch; None where there is no such group, and where nobody knows."""
+        group = self._state.groups.get(group_id)
+        return None if group is None or group.state_timestamp < 0 else group.state_timestamp
+
     def presences(self, group_id: str) -> list[Presence]:
         """Of its members; none where there is no such group."""
         group = self._state.groups.get(group_id)

@@ -277,6 +277,7 @@ class Migration:
             cause,
             self._stores.lag_seconds(group),
             "; ".join(filter(None, alarms)),
+            state_since_ms=coordinator.in_state_since(group),
         )
 
     async def verify(self, group: str) -> Verified:

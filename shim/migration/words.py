@@ -60,7 +60,8 @@ class GroupStatus(NamedTuple):
     since the epoch, and ``cause``: why; None and "" where nobody knows.
     ``lag_seconds``: for how long the oldest change waits that another place is yet to have; None where none waits.
     ``alarm``: what was seen of clients that go past the shim, and why the lag is what it is; "" for nothing.
-    ``type``: Kafka's, of the group's protocol.
+    ``type``: Kafka's, of the group's protocol. ``state_since_ms``: when it came to its state, in milliseconds since the
+    epoch; None where nobody knows, as of one that is passed through: its coordinator does not tell.
     """
 
     group: str
@@ -73,6 +74,7 @@ class GroupStatus(NamedTuple):
     lag_seconds: float | None = None
     alarm: str = ""
     type: str = CLASSIC
+    state_since_ms: int | None = None
 
     @property
     def place(self) -> Storage:

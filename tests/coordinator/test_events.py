@@ -348,6 +348,15 @@ class TestWhoIsAwaited:
         found = generation(d)
         assert (found.generation_id, found.awaited, found.pending, found.until_ms) == (1, [], [], None)
 
+    def test_since_when_a_group_is_in_its_state(self) -> None:
+        d = Driven()
+        d.stable(2)
+        since = d.now
+        d.commit(group="simple")
+        d.advance(2_000)
+        d.restart()
+        assert [d.coordinator.in_state_since(group) for group in ("g", "simple", "none")] == [since, None, None]
+
     def test_after_a_restart_nobody_knows_why(self) -> None:
         d = Driven()
         d.stable(2)

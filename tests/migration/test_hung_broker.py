@@ -90,7 +90,7 @@ def test_the_groups_of_one_that_hangs_are_unknown_and_no_others(
         assert told == [f"state and members of {len(there)} groups are not known: {why}"]
         for group in there:
             (line,) = [line for line in listed.stdout.splitlines() if line.startswith(f"{group} ")]
-            assert line.split() == [group, "upstream", "Unknown", "Classic", "-"]
+            assert line.split() == [group, "upstream", "Unknown", "Classic", "-", "-"]
 
 
 def led_by(cluster: Cluster, make_topic: TopicFactory, *, hanging: bool) -> str:

@@ -82,7 +82,8 @@ def list_command(pattern: str | None, lag_wanted: bool, admin: HostPort, json_wa
     is none, or where not all log ends can be told: standard error says why not, and the exit status is 1. One that is
     consumed and not committed yet has no lag: `groups describe` shows it as `-`, as kafka-consumer-groups does. What is
     amiss with a group, its alarm, stands on standard error; so does why its state is Unknown and MEMBERS is `-`: the
-    broker that has the group does not answer.
+    broker that has the group does not answer. SINCE is when the group came to its STATE; `-` where nobody knows, as of
+    one that is passed through: its coordinator does not tell.
 
     \b
     offset-shim groups list
@@ -107,11 +108,12 @@ def _show_groups(groups: Sequence[Row], *, lag_wanted: bool) -> None:
         (
             *(row["group"], step_shown(row), row["state"], row["type"], number_shown(row["members"])),
             *((number_shown(row["lag"]),) if lag_wanted else ()),
+            _time_or_dash(row.get("state_since_ms")),  # which an older shim does not say
         )
         for row in groups
     ]
     if rows:
-        headings = ("GROUP", "OFFSETS.STORAGE", "STATE", "TYPE", "MEMBERS", *(("LAG",) if lag_wanted else ()))
+        headings = ("GROUP", "OFFSETS.STORAGE", "STATE", "TYPE", "MEMBERS", *(("LAG",) if lag_wanted else ()), "SINCE")
         print_table(headings, rows)
         tell_alarms(groups)
     else:
@@ -297,11 +299,15 @@ def _show_offsets(offsets: list[Row]) -> None:
             (
                 *(at["topic"], at["partition"]),
                 *map(number_shown, (at["offset"], at["log_end_offset"], at["lag"])),
-                "-" if at["committed_ms"] is None else time_shown(at["committed_ms"]),
+                _time_or_dash(at["committed_ms"]),
             )
             for at in offsets
         ],
     )
+
+
+def _time_or_dash(ms: int | None) -> str:
+    return "-" if ms is None else time_shown(ms)
 
 
 for _command in (history_command, reset_command, delete_command, watch_command):

@@ -558,10 +558,11 @@ def test_a_last_commit_of_which_not_all_is_known(
 def test_lag_of_all(moved: Moved, grouped: Grouped, admin: str) -> None:
     moved.add("h", storage="kafka", dual=True)
     grouped.uncertain.add("h")
+    moved.groups["g"] = moved.groups["g"]._replace(state_since_ms=1_700_000_000_000)
     assert offset_shim("groups", "list", "--lag", "--admin", admin).stdout.splitlines() == [
-        "GROUP  OFFSETS.STORAGE  STATE   TYPE     MEMBERS  LAG",
-        "g      kafka            Stable  Classic        2  12",
-        "h      kafka+dual       Stable  Classic        2  -",
+        "GROUP  OFFSETS.STORAGE  STATE   TYPE     MEMBERS  LAG  SINCE",
+        "g      kafka            Stable  Classic        2  12   2023-11-14T22:13:20.000Z",
+        "h      kafka+dual       Stable  Classic        2  -    -",
     ]
 
 
@@ -578,7 +579,7 @@ def test_members_of_whom_nobody_knows_are_not_none(moved: Moved, admin: str) -> 
     }
     listed = offset_shim("groups", "list", "--admin", admin)
     assert (listed.status, set(listed.stderr.splitlines())) == (0, told)
-    assert [line.split()[-1] for line in listed.stdout.splitlines()] == ["MEMBERS", "2", "-", "-", "-", "2"]
+    assert [line.split()[4] for line in listed.stdout.splitlines()] == ["MEMBERS", "2", "-", "-", "-", "2"]
     rows = {row["group"]: row for row in offset_shim("groups", "list", "--json", "--admin", admin).json["groups"]}
     assert [rows[group]["members"] for group in "ghijk"] == [2, None, None, None, 2]
     described = offset_shim("groups", "describe", "h", "--admin", admin)
@@ -597,7 +598,8 @@ def test_what_is_known_is_shown_while_the_brokers_are_away(moved: Moved, grouped
     listed = offset_shim("groups", "list", "--lag", "--admin", admin)
     assert listed == (
         1,
-        "GROUP  OFFSETS.STORAGE  STATE   TYPE     MEMBERS  LAG\ng      kafka            Stable  Classic        2  -\n",
+        "GROUP  OFFSETS.STORAGE  STATE   TYPE     MEMBERS  LAG  SINCE\n"
+        "g      kafka            Stable  Classic        2  -    -\n",
         f"no lag of g: {NO_BROKERS}\n",
     )
     as_json = offset_shim("groups", "list", "--lag", "--json", "--admin", admin)

@@ -19,10 +19,10 @@ def test_a_list(moved: Moved, admin: str) -> None:
     moved.add("web", "etl-1")
     moved.add("etl-2", storage="kafka")
     assert offset_shim("groups", "list", "--admin", admin).stdout.splitlines() == [
-        "GROUP  OFFSETS.STORAGE  STATE   TYPE     MEMBERS",
-        "etl-1  upstream         Stable  Classic        2",
-        "etl-2  kafka            Stable  Classic        2",
-        "web    upstream         Stable  Classic        2",
+        "GROUP  OFFSETS.STORAGE  STATE   TYPE     MEMBERS  SINCE",
+        "etl-1  upstream         Stable  Classic        2  -",
+        "etl-2  kafka            Stable  Classic        2  -",
+        "web    upstream         Stable  Classic        2  -",
     ]
     listed = offset_shim("groups", "list", "--pattern", "etl-*", "--json", "--admin", admin)
     assert [each["group"] for each in listed.json["groups"]] == ["etl-1", "etl-2"]

@@ -73,6 +73,7 @@ async def test_all_groups_by_name(moved: Moved, client: aiohttp.ClientSession) -
         "offsets_storage": "kafka",
         "dual_commit_enabled": False,
         "state": "Stable",
+        "state_since_ms": None,
         "type": "Classic",
         "members": 2,
         "changed_ms": None,

@@ -46,6 +46,7 @@ _STATUS: Final = {
     "offsets_storage": {"type": "string", "enum": ["zookeeper", "kafka", "upstream"]},
     "dual_commit_enabled": _FLAG,
     "state": _TEXT,
+    "state_since_ms": _MAYBE,
     "type": _TEXT,
     "members": _MAYBE,
     "changed_ms": _MAYBE,

@@ -22,6 +22,7 @@ def status_row(status: GroupStatus) -> Row:
         "offsets_storage": status.storage,
         "dual_commit_enabled": status.dual_commit,
         "state": status.state,
+        "state_since_ms": status.state_since_ms,
         "type": status.type,
         "members": status.members,
         "changed_ms": status.changed_ms,
