@@ -164,11 +164,10 @@ def describe_command(group: str, admin: HostPort, json_wanted: bool) -> None:
     the shim's history; of a group that is passed through it is not known here, as others commit at the cluster. Nor is
     by whom an offset was committed that was adopted from there: the time is when it was adopted.
 
-    Of a group that the shim serves: its generation, and why it last rebalanced; `it had to wait
-    for` is whom the others waited for then: who was removed at its end, and who joined last after 10 seconds or more.
-    `awaited` are members that have not
-    joined again (PreparingRebalance), or not asked for their assignment (otherwise: the leader has to bring it), when
-    each was heard of, and when the group goes on without them at the latest.
+    Of a group that the shim serves: its generation, and why it last rebalanced; `it had to wait for` is whom the others
+    waited for then: who was removed at its end, and who joined last after 10 seconds or more. `awaited` are members
+    that have not joined again (PreparingRebalance), or not asked for their assignment (otherwise: the leader has to
+    bring it), when each was heard of, and when the group goes on without them at the latest.
 
     \b
     offset-shim groups describe billing
