@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import fcntl
 import os
+import select
 import signal
 import subprocess
 import sys
 import termios
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
@@ -130,11 +132,18 @@ def at_a_terminal_of_its_own(*args: str) -> Iterator[tuple[subprocess.Popen[str]
             os.close(ours)
 
 
-def read_until(terminal: int, text: str) -> str:
-    """All that it says up to there. Raises OSError where it ends before."""
+def read_until(terminal: int, text: str, typed: bytes = b"") -> str:
+    """All that it says up to there. Raises OSError where it ends before. ``typed``: before that, and again each second
+    in which it says nothing: a signal that comes right before a process reads what is typed is seen after that."""
     told = b""
+    deadline = time.monotonic() + TIME_LIMIT_SECONDS
+    os.write(terminal, typed)
     while text.encode() not in told:
-        told += os.read(terminal, 65_536)
+        if select.select([terminal], [], [], 1.0)[0]:
+            told += os.read(terminal, 65_536)
+        else:
+            assert time.monotonic() < deadline, told
+            os.write(terminal, typed)
     return told.decode()
 
 

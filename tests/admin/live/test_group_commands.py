@@ -202,8 +202,7 @@ def test_who_does_not_answer_has_begun_nothing(
 ) -> None:
     with at_a_terminal_of_its_own("groups", *command, "--admin", admin) as (asking, terminal):
         read_until(terminal, "[y/N]: ")
-        os.write(terminal, typed)
-        assert read_until(terminal, "nothing was done").splitlines()[-1] == "Error: nothing was done"
+        assert read_until(terminal, "nothing was done", typed).splitlines()[-1] == "Error: nothing was done"
         assert asking.wait(TIME_LIMIT_SECONDS) == 2
     assert (grouped.resets, grouped.deleted) == ([], [])
 
