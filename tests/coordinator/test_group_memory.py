@@ -355,3 +355,16 @@ def test_a_restored_dump_counts_as_the_state_did() -> None:
     again = GroupCoordinator(d.settings)
     again.restore(d.coordinator.dump())
     assert again.group_bytes == d.coordinator.group_bytes
+
+
+def test_a_group_that_takes_no_more_goes_on_where_the_limit_was_lowered() -> None:
+    """By a setting, or there is less for each since a start: it would rebalance for ever."""
+    d = limited()
+    (member,), generation = d.stable()
+    d.coordinator._state.memory.move_to(GroupMemory(1))
+    assert join_error(d, member, session=10_000) == ErrorCode.NONE
+    d.advance(1)
+    plan = {member: b"for " + member.encode()}
+    assert d.synced(d.ask_sync(member, generation + 1, plan)).error_code == ErrorCode.NONE
+    assert d.heartbeat(member, generation + 1) == ErrorCode.NONE
+    assert join_error(d, group="another") == ErrorCode.GROUP_MAX_SIZE_REACHED

@@ -88,7 +88,7 @@ class _Join:
         more = (
             self._member_size() if member is None else protocols_size(self.protocols) - protocols_size(member.protocols)
         )
-        return more <= 0 or self.decision.state.memory.has_room(more)
+        return self.decision.state.memory.has_room(more)
 
     def _group(self) -> Group | None:
         """The group; it is made, and recorded as Empty, for a member that comes without an id."""
@@ -236,8 +236,7 @@ class _Join:
             assignments = {m.member_id: m.assignment for m in group.members.values()}
             value = group_metadata(group, group.state_timestamp, assignments)
             state, more = decision.state, metadata_size(value) - group.recorded_size
-            has_room = more <= 0 or state.memory.has_room(more)
-            if has_room and record_size(value) <= state.settings.group_metadata_max_bytes:
+            if state.memory.has_room(more) and record_size(value) <= state.settings.group_metadata_max_bytes:
                 decision.write(GroupMetadataKey(group.group_id), value)
                 self._answer_replacement(group, member, old_leader)
                 return

@@ -71,7 +71,8 @@ class GroupMemory:
         self.used = 0
 
     def has_room(self, more: int) -> bool:
-        return self.used + more <= self.limit
+        """What takes no more has room, also where the limit was lowered since."""
+        return more <= 0 or self.used + more <= self.limit
 
 
 class MemoryShare:
