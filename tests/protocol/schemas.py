@@ -3,6 +3,7 @@
 from typing import Any, NamedTuple
 
 from protocol.apis import APIS
+from protocol.codec import codec
 from protocol.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from protocol.headers import RequestHeader, ResponseHeader
 from protocol.offsets_log import GroupMetadataKey, GroupMetadataValue, OffsetCommitKey, OffsetCommitValue
@@ -38,3 +39,11 @@ OTHER_CASES = [
     ),
 ]
 CASES = [*API_CASES, *OTHER_CASES]
+
+
+def distinct(cases: list[Case]) -> list[Case]:
+    """One of those versions whose decoders are the same code."""
+    return list({(case.cls, codec(*case).decode_source): case for case in cases}.values())
+
+
+DECODERS = distinct(CASES)

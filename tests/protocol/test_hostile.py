@@ -4,7 +4,7 @@ What an answer has to be is in `tests.protocol.verdicts`; here, what is refused 
 where the damage leaves no doubt.
 
 Where there is most to try, it is a share of it, which hangs on the message and its version; `soak` has the whole. Many
-versions of a message have the same decoder, and of these each tries another share.
+versions of a message have the same decoder, and of these each tries another share; what is tried whole is tried once.
 """
 
 from __future__ import annotations
@@ -30,10 +30,11 @@ from protocol.records.compression import Compression
 from protocol.records.message_sets import decode_message_set
 from tests.protocol import fuzz, verdicts
 from tests.protocol.parts import Part, joined, parts_of, parts_of_records, varint, zigzag
-from tests.protocol.schemas import CASES, Case
+from tests.protocol.schemas import CASES, DECODERS, Case
 from tests.protocol.strategies import sample
 
 every_case = pytest.mark.parametrize("case", CASES, ids=str)
+every_decoder = pytest.mark.parametrize("case", DECODERS, ids=str)
 every_flexible_case = pytest.mark.parametrize("case", [case for case in CASES if case.flexible], ids=str)
 
 NOW = 1_767_225_600_123
@@ -112,7 +113,7 @@ def test_the_parts_are_the_message(case: Case) -> None:
         assert joined(parts_of(case, msg)) == raw
 
 
-@every_case
+@every_decoder
 def test_truncation_at_every_byte(case: Case) -> None:
     verdict = verdicts.struct_verdict(case)
     for number, (_, raw) in enumerate(samples(case)):
@@ -226,7 +227,7 @@ def test_the_whole_of_every_case(damage: Callable[[Case, Share[Any]], None]) -> 
         damage(case, every)
 
 
-@every_case
+@every_decoder
 def test_text_that_is_not_utf_8(case: Case) -> None:
     """Refused at the byte, by the name of the field; kept, byte for byte, where text is opaque."""
     msg = sample(random.Random(f"{case} text"), *case)

@@ -39,7 +39,7 @@ from protocol.schema import ArrayOf, Field, Kind, StructOf, Table, smallest, tab
 from protocol.wire import Blob, Fixed, Text
 from tests.protocol import fuzz
 from tests.protocol.parts import joined, parts_of
-from tests.protocol.schemas import CASES, Case
+from tests.protocol.schemas import CASES, DECODERS, Case, distinct
 from tests.protocol.strategies import sample
 from tests.protocol.test_hostile import surely_refused
 
@@ -178,16 +178,11 @@ def smallest_route(case: Case) -> Route | None:
     return min(routes(table(*case)), key=lambda route: route.size, default=None)
 
 
-def _distinct(cases: list[Case]) -> list[Case]:
-    """One of those versions whose decoders are the same code."""
-    return list({(case.cls, codec(*case).decode_source): case for case in cases}.values())
-
-
 WITH_ARRAYS = [case for case in CASES if smallest_route(case)]
 
 
 @pytest.mark.usefixtures("unexplained")
-@pytest.mark.parametrize("case", _distinct(WITH_ARRAYS), ids=str)
+@pytest.mark.parametrize("case", distinct(WITH_ARRAYS), ids=str)
 def test_arrays_of_tiny_elements(case: Case) -> None:
     route = smallest_route(case)
     assert route is not None
@@ -223,7 +218,7 @@ def test_explaining_takes_no_memory(case: Case) -> None:
 
 FLEXIBLE = [case for case in CASES if case.flexible]
 # One decoder for tagged fields none of which is declared, and one for each struct that declares some.
-WITH_TAGS = _distinct([case for case in FLEXIBLE if table(*case).tagged]) + FLEXIBLE[:1]
+WITH_TAGS = distinct([case for case in FLEXIBLE if table(*case).tagged]) + FLEXIBLE[:1]
 
 
 def excess_of_refusing_tags(case: Case) -> float:
@@ -247,7 +242,7 @@ def test_explaining_tagged_fields_takes_no_memory(case: Case) -> None:
     assert excess_of_refusing_tags(case) <= 2
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.parametrize("case", DECODERS, ids=str)
 def test_counts_and_lengths_of_gigabytes_in_small_frames(case: Case) -> None:
     msg = sample(random.Random(str(case)), *case)
     parts = parts_of(case, msg)
@@ -271,13 +266,11 @@ def test_counts_and_lengths_of_gigabytes_in_small_frames(case: Case) -> None:
 # --- record batches --------------------------------------------------------------------------------------------------
 
 NOW = 1_767_225_600_000
-# Made before anything is skimmed, all but one of them; and skimmed, many of them before they would be made.
-COUNTS = (batches_module.SKIM_ABOVE - 1, 2 * batches_module.SKIM_ABOVE)
 
 
 class Scale(NamedTuple):
     counts: tuple[int, int]
-    """As COUNTS."""
+    """Made before anything is skimmed, all but one of them; and skimmed, many of them before they would be made."""
     slack: int
 
 
@@ -331,11 +324,11 @@ def _fits(raw: bytes) -> bytes:
 
 @pytest.mark.parametrize("damage", BATCH_DAMAGES)
 @pytest.mark.parametrize("make", BATCHES)
-def test_batches_of_tiny_things(make: Callable[[int], bytes], damage: str) -> None:
-    for count in COUNTS:
+def test_batches_of_tiny_things(make: Callable[[int], bytes], damage: str, scale: Scale) -> None:
+    for count in scale.counts:
         raw = _fits(BATCH_DAMAGES[damage](make(count)))
         peak = peak_of_refusing(lambda raw=raw: decode_records(raw), BatchError)  # type: ignore[misc]
-        assert peak <= 2 * len(raw) + SLACK
+        assert peak <= 2 * len(raw) + scale.slack
 
 
 @pytest.mark.parametrize("make", BATCHES)
