@@ -191,13 +191,17 @@ def batches_or_damage(content: bytes) -> Iterator[tuple[int, int]]:
 REPAIR_SITES = sites(frozenset({"backing_up", "journal"}), FOLDER_OF_AT_REST)
 
 
-@pytest.mark.parametrize("site", REPAIR_SITES, ids=str)
-def test_no_sync_of_a_repair_can_be_left_out(site: Site) -> None:
-    paths: set[CallPath] = set()
+@pytest.fixture(scope="module")
+def paths() -> set[CallPath]:
+    """Every way that led to a sync in some repairs."""
+    watched = watching(folder=FOLDER_OF_AT_REST)
     for seed in range(60):
-        watched = watching(folder=FOLDER_OF_AT_REST)
         repair_that_breaks_off(seed, skip=seed % 2 == 0, power_fails=True, files_type=watched)
-        paths |= watched.seen
+    return watched.seen
+
+
+@pytest.mark.parametrize("site", REPAIR_SITES, ids=str)
+def test_no_sync_of_a_repair_can_be_left_out(site: Site, paths: set[CallPath]) -> None:
     through = sorted(path for path in paths if (path.module, path.line) == (site.module, site.line))
     assert through, "nothing that is tested here comes by this sync"
     for path in through:

@@ -201,12 +201,18 @@ OF_SHARES: Final = [
 """That of `remove_shares` is not missed: whoever finds again what was removed knows more by then than it tells."""
 
 
+@pytest.fixture(scope="module")
+def paths() -> set[CallPath]:
+    """Every way that led to a sync in some lives."""
+    watched = watching()
+    for seed in range(12):
+        lives_of_a_directory(seed, watched)
+    return watched.seen
+
+
 @pytest.mark.parametrize("site", OF_SHARES, ids=str)
-def test_no_sync_can_be_left_out(site: Site) -> None:
-    seen = watching()
-    for seed in range(_SEEDS):
-        lives_of_a_directory(seed, seen)
-    through = sorted(path for path in seen.seen if (path.module, path.line) == (site.module, site.line))
+def test_no_sync_can_be_left_out(site: Site, paths: set[CallPath]) -> None:
+    through = sorted(path for path in paths if (path.module, path.line) == (site.module, site.line))
     assert through, "nothing that is tested here comes by this sync"
     for path in through:
         assert any(loses(path, seed) for seed in range(_SEEDS)), f"not missed: {path}"
