@@ -6,7 +6,7 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -21,9 +21,14 @@ from protocol.messages.offset_commit import (
 )
 from protocol.offsets_log import OffsetCommitKey, OffsetCommitValue, encode_key, encode_value
 from protocol.partition import partition_for
+from shim.config import HostPort, load_configuration
 from shim.demo.parts import Broker, free_port_range
 from shim.demo.parts.process import Child
+from shim.given import given_to_serve
 from shim.log import OffsetsLog, PartitionWrite
+from shim.net.own_ports import leads_to
+from shim.serve import CannotStart, check_ports
+from tests.admin.live.running import offset_shim
 from tests.serve.test_connections import commit, commit_request, committed
 from tests.shim_process import Shim
 from tests.wire import WireClient
@@ -77,53 +82,66 @@ def test_without_a_broker_it_says_so_once_and_keeps_trying(broker: Broker, tmp_p
     assert lines[-1].endswith(" stopped")
 
 
-@pytest.mark.parametrize(
-    ("setting", "more"),
-    [
-        ("--listen", ()),
-        ("--listen", ("--workers", "2")),
-        ("--admin", ()),
-        ("--admin", ("--workers", "2")),
-        ("listeners", ("--set", "listener.security.protocol.map=OTHER:PLAINTEXT")),
-        ("shims.listener", ("--set", "offsets.log=kafka")),
-    ],
-)
-def test_a_port_that_is_taken(tmp_path: Path, setting: str, more: tuple[str, ...]) -> None:
+@pytest.fixture
+def taken() -> Iterator[HostPort]:
+    """Somebody listens there."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        yield HostPort(*listening.getsockname())
+
+
+@pytest.mark.parametrize("workers", [(), ("--workers", "2")], ids=["one process", "two"])
+def test_a_port_that_is_taken(tmp_path: Path, taken: HostPort, workers: tuple[str, ...]) -> None:
     """That is all that is said, and nothing is left behind: a new data directory would be no new one the next time."""
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        address, admin = f"127.0.0.1:{taken.getsockname()[1]}", f"127.0.0.1:{free_port_range(1)}"
-        others = {
-            "--listen": ("--listen", address, "--admin", admin),
-            "listeners": ("--set", f"listeners=OTHER://{address}", "--admin", admin),
-            "--admin": ("--admin", address),
-            "shims.listener": ("--set", f"shims.listener={address}", "--admin", admin),
-        }
-        argv = serve(tmp_path / "data", "127.0.0.1:1", free_port_range(4), *others[setting], *more)
-        result = subprocess.run(argv, capture_output=True, text=True, timeout=TIMEOUT_SECONDS)
-    expected = f"Error: cannot listen on {address} ({setting}): Address already in use\n"
+    argv = serve(tmp_path / "data", "127.0.0.1:1", free_port_range(4), "--admin", str(taken), *workers)
+    result = subprocess.run(argv, capture_output=True, text=True, timeout=TIMEOUT_SECONDS)
+    expected = f"Error: cannot listen on {taken} (--admin): Address already in use\n"
     assert (result.returncode, result.stdout, result.stderr) == (1, "", expected)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("setting", "called", "more"),
+    [
+        ("listen", "--listen", ()),
+        ("admin.listen", "--admin", ()),
+        ("listeners", "listeners", ("listener.security.protocol.map=OTHER:PLAINTEXT",)),
+        ("shims.listener", "shims.listener", ("offsets.log=kafka",)),
+    ],
+)
+def test_every_port_that_can_be_taken(taken: HostPort, setting: str, called: str, more: tuple[str, ...]) -> None:
+    port, admin = free_port_range(4), free_port_range(1)
+    needed = ("bootstrap.servers=127.0.0.1:1", f"listen=127.0.0.1:{port}", f"admin.listen=127.0.0.1:{admin}")
+    wanted = f"OTHER://{taken}" if setting == "listeners" else str(taken)
+    given = given_to_serve(load_configuration(None, (*needed, "data.dir=/nowhere", f"{setting}={wanted}", *more)))
+    with pytest.raises(CannotStart) as cannot:
+        check_ports(given)
+    assert str(cannot.value) == f"cannot listen on {taken} ({called}): Address already in use"
+
+
+def test_brokers_that_are_the_shim_itself(tmp_path: Path) -> None:
+    """It would connect to itself without end."""
+    port = free_port_range(4)
+    error = refused(serve(tmp_path / "data", f"127.0.0.1:{port + 3},localhost:{port}", port))
+    assert error == (
+        f"Error: localhost:{port} of --bootstrap-servers is where this shim listens itself (127.0.0.1:{port}): "
+        "name the brokers"
+    )
 
 
 @pytest.mark.parametrize(
     ("bootstrap", "listen"),
     [
         ("127.0.0.1", "127.0.0.1"),
-        ("localhost", "127.0.0.1"),
         ("127.0.0.1", "0.0.0.0"),  # all of this machine's
         ("127.0.0.2", "0.0.0.0"),
         ("0.0.0.0", "127.0.0.1"),  # where connecting leads
     ],
 )
-def test_brokers_that_are_the_shim_itself(tmp_path: Path, bootstrap: str, listen: str) -> None:
-    """It would connect to itself without end."""
-    port = free_port_range(4)
-    others = ("--listen", f"{listen}:{port}", "--advertised-host", "127.0.0.1")
-    error = refused(serve(tmp_path / "data", f"127.0.0.1:{port + 3},{bootstrap}:{port}", port, *others))
-    assert error == (
-        f"Error: {bootstrap}:{port} of --bootstrap-servers is where this shim listens itself ({listen}:{port}): "
-        "name the brokers"
-    )
+async def test_every_address_that_leads_to_the_shim_itself(bootstrap: str, listen: str) -> None:
+    port = free_port_range(1)
+    broker, itself, own = HostPort("127.0.0.1", port + 1), HostPort(bootstrap, port), HostPort(listen, port)
+    assert await leads_to([broker, itself], [own]) == (itself, own)
+    assert await leads_to([broker], [own]) is None
 
 
 def test_a_port_for_other_shims_that_is_a_brokers(broker: Broker, tmp_path: Path) -> None:
@@ -151,7 +169,6 @@ def test_a_broker_port_that_is_taken(broker: Broker, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("args", "message"),
     [
-        (["--set", "group.max.size=none"], "group.max.size: 'none' is not a whole number from 1 to 2147483647"),
         (["--set", "group.max.sise=5"], "unknown setting 'group.max.sise', did you mean group.max.size?"),
         (["--set", "group.max.size"], "--set group.max.size: expected name=value"),
         (["--listen", "127.0.0.1"], "--listen: '127.0.0.1' is not host:port"),
@@ -160,20 +177,28 @@ def test_a_broker_port_that_is_taken(broker: Broker, tmp_path: Path) -> None:
         (["--bootstrap-servers", "kafka"], "--bootstrap-servers: 'kafka' is not host:port"),
         (["--bootstrap-servers", ""], "no server given"),
         (["--config", "/no/such/file.toml"], "/no/such/file.toml: No such file or directory"),
-        (["--data-dir", "/dev/null/data"], "data directory /dev/null/data: Not a directory"),
         (["--no-such-option"], "No such option"),
     ],
 )
 def test_a_wrong_setting(tmp_path: Path, args: list[str], message: str) -> None:
-    result = subprocess.run(
-        serve(tmp_path / "data", "127.0.0.1:1", free_port_range(1), *args),
-        capture_output=True,
-        text=True,
-        timeout=TIMEOUT_SECONDS,
-    )
-    assert result.returncode not in (0, None)
+    """It is refused before anything is begun, and so needs no process of its own."""
+    _, _, _, *argv = serve(tmp_path / "data", "127.0.0.1:1", free_port_range(1), *args)
+    result = offset_shim(*argv)
+    assert (result.status, result.stdout) == (2, "")
     assert message in result.stderr.splitlines()[-1]
-    assert "Traceback" not in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("args", "status", "message"),
+    [
+        (["--set", "group.max.size=none"], 2, "group.max.size: 'none' is not a whole number from 1 to 2147483647"),
+        (["--data-dir", "/dev/null/data"], 1, "data directory /dev/null/data: Not a directory"),
+    ],
+)
+def test_what_a_process_says_of_a_wrong_setting(tmp_path: Path, args: list[str], status: int, message: str) -> None:
+    argv = serve(tmp_path / "data", "127.0.0.1:1", free_port_range(1), *args)
+    result = subprocess.run(argv, capture_output=True, text=True, timeout=TIMEOUT_SECONDS)
+    assert (result.returncode, result.stdout, result.stderr) == (status, "", f"Error: {message}\n")
 
 
 def test_a_data_directory_in_use(broker: Broker, tmp_path: Path) -> None:
