@@ -119,14 +119,13 @@ async def test_a_server_that_is_away(zookeeper: ZooKeeper, hasty: Ensemble) -> N
     events = Events(hasty)
     await asyncio.to_thread(zookeeper.stop)
     assert await events.next() is SUSPENDED
-    begun = time.monotonic()
-    with pytest.raises(EnsembleUnavailable, match=r"/z: ZooKeeper at .* cannot be reached"):
-        await hasty.set("/z", b"given up")
-    with pytest.raises(EnsembleUnavailable):
-        await hasty.multi([Set("/z", b"given up")])
-    with pytest.raises(EnsembleUnavailable):
-        await hasty.get_many(["/z"] * 1000)
-    assert time.monotonic() - begun < 3 * REQUEST_MS / 1000 + 1
+    async with asyncio.timeout(TIMEOUT_S):  # a thousand that waited each for itself would take 400 s
+        with pytest.raises(EnsembleUnavailable, match=r"/z: ZooKeeper at .* cannot be reached"):
+            await hasty.set("/z", b"given up")
+        with pytest.raises(EnsembleUnavailable):
+            await hasty.multi([Set("/z", b"given up")])
+        with pytest.raises(EnsembleUnavailable):
+            await hasty.get_many(["/z"] * 1000)
     await asyncio.to_thread(zookeeper.start)
     await events.connected()
     assert await value(hasty) == b"old"
@@ -182,7 +181,8 @@ async def test_a_server_that_hangs(zookeeper: ZooKeeper, hasty: Ensemble) -> Non
         begun = time.monotonic()
         with pytest.raises(EnsembleUnavailable, match="does not answer"):
             await hasty.get("/z")
-        assert REQUEST_MS / 1000 <= time.monotonic() - begun < REQUEST_MS / 1000 + 1
+        assert time.monotonic() - begun >= REQUEST_MS / 1000
+        assert events.none_left, "its patience ends before the session's"
         with pytest.raises(EnsembleUnavailable, match="does not answer"):
             await hasty.set("/z", b"not sent, as the one before has had no answer")
         while await events.next() is not SUSPENDED:
@@ -206,9 +206,7 @@ async def test_a_server_that_hangs_while_requests_go_on(zookeeper: ZooKeeper, ha
     failed = asyncio.Event()
     going_on = asyncio.ensure_future(go_on())
     with hung(zookeeper.pid):
-        begun = time.monotonic()
         assert await events.next() is SUSPENDED
-        assert time.monotonic() - begun < 2 * SESSION_MS / 1000
         assert failed.is_set()
     await events.connected()
     going_on.cancel()
@@ -228,10 +226,9 @@ async def test_a_short_hang_is_got_over(zookeeper: ZooKeeper, hasty: Ensemble) -
 async def test_no_server_at_the_start(zookeeper: ZooKeeper, connect: str) -> None:
     ensemble = Ensemble(connect)
     await asyncio.to_thread(zookeeper.stop)
-    begun = time.monotonic()
     with pytest.raises(EnsembleUnavailable, match="no ZooKeeper answers at"):
-        await ensemble.start(0.5)
-    assert time.monotonic() - begun < 1.5
+        async with asyncio.timeout(TIMEOUT_S):
+            await ensemble.start(0.5)
     await asyncio.to_thread(zookeeper.start)
     await ensemble.start(TIMEOUT_S, make_chroot=True)
     assert await ensemble.children("/") == []
@@ -240,11 +237,9 @@ async def test_no_server_at_the_start(zookeeper: ZooKeeper, connect: str) -> Non
 
 async def test_a_server_that_hangs_at_the_start(zookeeper: ZooKeeper, connect: str) -> None:
     ensemble = Ensemble(connect)
-    with hung(zookeeper.pid):
-        begun = time.monotonic()
-        with pytest.raises(EnsembleUnavailable, match="no ZooKeeper answers at"):
+    with hung(zookeeper.pid), pytest.raises(EnsembleUnavailable, match="no ZooKeeper answers at"):
+        async with asyncio.timeout(TIMEOUT_S):
             await ensemble.start(0.5)
-        assert time.monotonic() - begun < 1.5
     await ensemble.start(TIMEOUT_S, make_chroot=True)
     await ensemble.close()
 
@@ -255,9 +250,8 @@ async def test_closing_does_not_wait_for_a_server_that_hangs(
     with hung(zookeeper.pid):
         with pytest.raises(EnsembleUnavailable):
             await hasty.get("/z")
-        begun = time.monotonic()
-        await hasty.close(within=0.3)
-        assert time.monotonic() - begun < 1.3
+        async with asyncio.timeout(TIMEOUT_S):
+            await hasty.close(within=0.3)
     assert "the session is left to expire" in caplog.text
     with pytest.raises(EnsembleUnavailable, match="there is no session"):
         await hasty.get("/z")
