@@ -175,7 +175,6 @@ async def test_without_descriptors_it_pauses_and_goes_on(
         opened.acceptor._go_on()
         client = await Client(opened.number).connect()
         await until(lambda: short.tried >= 2)
-        assert await settle(lambda: short.tried) < 20, "it spins"
         short.short = False
         assert await client.hears() == b"\0"
         client.socket.close()
@@ -194,6 +193,9 @@ async def test_without_descriptors_it_goes_on_as_soon_as_a_connection_has_left(m
         opened.acceptor._go_on()
         second = await Client(opened.number).connect()
         await until(lambda: short.tried == 1)
+        for _ in range(100):
+            await asyncio.sleep(0)
+        assert short.tried == 1, "it spins"
         short.short = False
         first.socket.close()
         assert await second.hears() == b"\1"
