@@ -391,9 +391,11 @@ def test_behind_the_anchor_a_reading_begins_near(tmp_path: Path, monkeypatch: py
         assert [record.offset for record in found] == list(range(start, len(written)))
         written += fill(log, 20)
         for offset in range(len(written)):
-            assert read(log, offset) == written[offset:]
             near = log.partition_log(0).seekable(offset)
             assert near == (base_offset if anchor and base_offset < offset < start - 1 else offset)
+        for edge in (3, base_offset, start, len(written) - 3):
+            for offset in range(edge - 3, edge + 3):
+                assert read(log, offset) == written[offset:]
         files.calls.clear()
         assert read(log, len(written) - 1)
         assert files.calls.count(("pread", segment_of(tmp_path, base_offset))) < 10
