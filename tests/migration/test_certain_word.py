@@ -24,7 +24,7 @@ from shim.runtime import Clock, LocalBackend, Runtime
 from tests.migration.no_groups import NoGroups, passed_by
 from tests.runtime.held_log import HeldLog
 
-SETTINGS = Settings(offsets_topic_num_partitions=1, offsets_commit_timeout_ms=100)
+SETTINGS = Settings(offsets_topic_num_partitions=1, offsets_commit_timeout_ms=1_000)
 WAIT_SECONDS = 30
 
 

@@ -299,7 +299,9 @@ def test_a_member_that_does_not_come_keeps_the_group_where_it_is(
     assert consumed(broker.bootstrap_servers, group, topic, 1) == [b"0"]
     with administered(broker, tmp_path / "data", **{"group.handover.timeout.ms": 500}) as at:
         # It is told at its next heartbeat, which comes late.
-        slow = Member(at.shim.bootstrap, group, topic, **{"heartbeat.interval.ms": 3000, "session.timeout.ms": 10_000})
+        slow = Member(
+            at.shim.bootstrap, group, topic, **{"heartbeat.interval.ms": 10_000, "session.timeout.ms": 30_000}
+        )
         try:
             wait_until(lambda: slow.assigned > 0 and at.status(group)["members"] == 1)
             wait_until(lambda: at.migrate("plan", group).json["groups"][0]["members_here"] == 1)

@@ -31,6 +31,17 @@ async def ensemble(connect: str) -> AsyncIterator[Ensemble]:
 
 
 @contextmanager
+def in_vain(ensemble: Ensemble, seconds: float) -> Iterator[None]:
+    """Requests wait no longer than that meanwhile: a server that works takes its time on a busy machine."""
+    session = ensemble._session
+    before, session._request_timeout = session._request_timeout, seconds
+    try:
+        yield
+    finally:
+        session._request_timeout = before
+
+
+@contextmanager
 def kazoo(connect: str, **arguments: object) -> Iterator[KazooClient]:
     client = KazooClient(connect, **arguments)
     client.start(TIMEOUT_S)

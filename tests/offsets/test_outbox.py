@@ -14,7 +14,7 @@ import pytest
 from shim.offsets.outbox import Outbox
 from shim.offsets.store import StoreError, StoreRefused, StoreUnavailable
 
-WAIT_SECONDS: Final = 10.0
+WAIT_SECONDS: Final = 60.0
 
 
 class Store:

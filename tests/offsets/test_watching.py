@@ -23,7 +23,7 @@ from shim.offsets.zookeeper.watched_group import Look, WatchedGroup
 from shim.offsets.zookeeper.watching import OffsetsWatch
 from shim.offsets.zookeeper.znodes import Create, EnsembleError, EnsembleUnavailable, SessionEvent
 from tests.hung import hung
-from tests.offsets.conftest import TIMEOUT_S, kazoo, put
+from tests.offsets.conftest import TIMEOUT_S, in_vain, kazoo, put
 from tests.offsets.events import Events
 from tests.offsets.told import Told, watching
 
@@ -404,7 +404,7 @@ class Line(logging.Handler):
 
 async def test_a_short_hang_is_got_over(zookeeper: ZooKeeper, connect: str) -> None:
     """The connection stays: what was not read is tried again without a new one."""
-    ensemble = Ensemble(connect, session_timeout_ms=20_000, request_timeout_ms=200)
+    ensemble = Ensemble(connect, session_timeout_ms=20_000)
     await ensemble.start(TIMEOUT_S, make_chroot=True)
     line = Line("not seen for now")
     logging.getLogger("shim.offsets.zookeeper.watching").addHandler(line)
@@ -413,7 +413,7 @@ async def test_a_short_hang_is_got_over(zookeeper: ZooKeeper, connect: str) -> N
         await ensemble.create(f"{T}/0", b"1")
         told, events = Told(), Events(ensemble)
         async with watching(ensemble, told) as watch:
-            with hung(zookeeper.pid):
+            with hung(zookeeper.pid), in_vain(ensemble, 0.2):
                 watch.watch("g")
                 async with asyncio.timeout(TIMEOUT_S):
                     await line.there.wait()
