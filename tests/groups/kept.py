@@ -66,11 +66,15 @@ async def kept_locally(data_dir: Path) -> AsyncIterator[KeptLocally]:
 
 
 class KeptOnTopic(Kept):
-    def __init__(self, cluster: Cluster, topic: str, partitions: int, patience_s: float) -> None:
+    def __init__(
+        self, cluster: Cluster, topic: str, partitions: int, read_patience_s: float, write_patience_s: float
+    ) -> None:
         self._topic = topic
         self._ids = ProducerIds(cluster, SETTINGS)
-        self.writing = HistoryTopic(cluster, SETTINGS, topic, patience_seconds=patience_s, max_message_bytes=MOST_BYTES)
-        self.log = TopicHistoryLog(cluster, SETTINGS, topic, partitions, self.writing, patience_s)
+        self.writing = HistoryTopic(
+            cluster, SETTINGS, topic, patience_seconds=write_patience_s, max_message_bytes=MOST_BYTES
+        )
+        self.log = TopicHistoryLog(cluster, SETTINGS, topic, partitions, self.writing, read_patience_s)
 
     async def begin(self, *numbers: int) -> None:
         """As who has taken over the offsets of these partitions."""
@@ -98,12 +102,17 @@ class KeptOnTopic(Kept):
 
 @asynccontextmanager
 async def kept_on_topic(
-    bootstrap: str, topic: str, partitions: int = 1, patience_s: float = PATIENCE_S
+    bootstrap: str,
+    topic: str,
+    partitions: int = 1,
+    *,
+    read_patience_s: float = PATIENCE_S,
+    write_patience_s: float = PATIENCE_S,
 ) -> AsyncIterator[KeptOnTopic]:
-    """A process's. It has begun nothing."""
+    """A process's. It has begun nothing. Little patience is for what is in vain: a busy broker takes its time."""
     cluster = Cluster(parse_servers(bootstrap), SETTINGS)
     following = asyncio.create_task(cluster.run())
-    kept = KeptOnTopic(cluster, topic, partitions, patience_s)
+    kept = KeptOnTopic(cluster, topic, partitions, read_patience_s, write_patience_s)
     try:
         yield kept
     finally:

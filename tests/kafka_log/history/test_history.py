@@ -263,7 +263,7 @@ async def test_a_partition_that_nobody_leads(cluster: Brokers, make_topic: Topic
     led_by = cluster_view(at.host, at.port, (topic,)).leaders
     gone = next(each for each in cluster.brokers if not each.is_controller and each.node_id in led_by.values())
     number = next(number for (_, number), leader in led_by.items() if leader == gone.node_id)
-    async with kept_on_topic(cluster.bootstrap_servers, topic, 3, 1.0) as its:
+    async with kept_on_topic(cluster.bootstrap_servers, topic, 3, read_patience_s=1.0, write_patience_s=1.0) as its:
         await its.begin(number)
         await asyncio.to_thread(gone.stop)
         (failed,) = (await its.write_all({number: [commits(1)]}, NOW)).values()
@@ -286,7 +286,7 @@ async def test_what_was_acknowledged_and_does_not_come(
 ) -> None:
     """As of a leader that is cut off from the others: it is not told that nothing was committed."""
     topic = make_topic(config=CONFIG)
-    async with kept_on_topic(broker.bootstrap_servers, topic, patience_s=2.5) as its:
+    async with kept_on_topic(broker.bootstrap_servers, topic, read_patience_s=2.5) as its:
         await its.begin(0)
         assert await its.write_all({0: [commits(1, 3)]}, NOW) == {}
         monkeypatch.setattr(its.writing, "acknowledged_end", lambda _: 7)
@@ -297,7 +297,7 @@ async def test_what_was_acknowledged_and_does_not_come(
 
 async def test_while_it_is_read_the_broker_goes(broker: Broker, make_topic: TopicFactory) -> None:
     topic = make_topic(config=CONFIG)
-    async with kept_on_topic(broker.bootstrap_servers, topic, patience_s=1.0) as its:
+    async with kept_on_topic(broker.bootstrap_servers, topic, read_patience_s=1.0) as its:
         await its.begin(0)
         assert await its.write_all({0: [commits(1, 3)]}, NOW) == {}
         (part,) = await its.log.parts(0)

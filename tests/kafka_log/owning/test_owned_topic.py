@@ -254,8 +254,9 @@ async def test_a_write_that_was_given_up_is_not_mistaken_for_the_next(broker: Br
 
 async def test_while_nobody_leads_nothing_is_acknowledged(broker: Broker, make_topic: TopicFactory) -> None:
     topic = make_topic(config=CONFIG)
-    async with owned(broker.bootstrap_servers, topic, patience_s=0.5) as its:
+    async with owned(broker.bootstrap_servers, topic) as its:
         await served(its, 0)
+        its._patience = its._claiming._patience = 0.5  # from here on it is in vain
         await asyncio.to_thread(broker.stop)
         (failed,) = (await write(its, {0: [some(1)]})).values()
         assert "unknown" in str(failed)
@@ -622,8 +623,9 @@ async def test_while_it_is_read_for_long_it_stays_its_own(
 
 async def test_nothing_more_comes(broker: Broker, make_topic: TopicFactory) -> None:
     topic = make_topic(config=CONFIG)
-    async with owned(broker.bootstrap_servers, topic, patience_s=1.0) as its:
+    async with owned(broker.bootstrap_servers, topic) as its:
         await its.take_over(0)
+        its._patience = 1.0  # from here on it is in vain
         await asyncio.to_thread(broker.stop)
         with pytest.raises(UpstreamError, match="nothing more comes"):
             async for _ in its.read(0, len):

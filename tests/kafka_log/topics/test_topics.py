@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from itertools import count
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -397,8 +399,16 @@ async def test_other_partitions(broker: Broker, make_topic: TopicFactory, topic:
     )
 
 
-async def test_fewer_brokers_than_replicas(broker: Broker, topic: str, caplog: pytest.LogCaptureFixture) -> None:
+def short_of_looks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the clock of who waits, a few looks take ``SHORT_S``, however long a busy broker takes to answer."""
+    monkeypatch.setattr(making, "time", SimpleNamespace(monotonic=count(0.0, SHORT_S / 3).__next__))
+
+
+async def test_fewer_brokers_than_replicas(
+    broker: Broker, topic: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     """They are waited for, which is said once."""
+    short_of_looks(monkeypatch)
     caplog.set_level("INFO", "shim.kafka_log.topics.ready")
     them = wanted(topic, factor=3)
     refusal = "INVALID_REPLICATION_FACTOR: offsets.topic.replication.factor is 3, and there is 1 broker"
@@ -480,6 +490,7 @@ async def test_a_controller_that_takes_no_connections_yet_is_waited_for(
     assert (await ready([broker], wanted(topic))).partitions == 1
     assert asked > 3
     asked = -1_000_000
+    short_of_looks(monkeypatch)
     monkeypatch.setattr(making, "_TOLD_OF_BEHIND_S", SHORT_S / 2)
     caplog.set_level("INFO", making.__name__)
     caplog.clear()
