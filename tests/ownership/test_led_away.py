@@ -16,6 +16,7 @@ from tests.conftest import TopicFactory
 from tests.forwarding.shims import coordinator_port
 from tests.ownership.registers import PATIENCE_S
 from tests.ownership.test_shims_together import shims_of
+from tests.serve.scraped import until
 from tests.wire import WireClient
 
 
@@ -35,12 +36,16 @@ def test_connections_end_where_a_broker_moves_to_another_shim(
             for node_id in (1, 2, 3)
         }
         second.start()
-        told = {broker.node_id: broker.port for broker in cluster_metadata(first.port, topic).brokers}
-        moved = {node_id for node_id, port in told.items() if port == second.broker_port(node_id)}
-        assert 0 < len(moved) < 3
-        for node_id in moved:
+
+        def moved() -> set[int]:
+            told = {broker.node_id: broker.port for broker in cluster_metadata(first.port, topic).brokers}
+            return {node_id for node_id, port in told.items() if port == second.broker_port(node_id)}
+
+        elsewhere = until(moved)  # the first one may hear of it a little later
+        assert len(elsewhere) < 3
+        for node_id in elsewhere:
             assert open_[node_id].recv(1) == b"", "it is closed, in good order"
-        for node_id in open_.keys() - moved:
+        for node_id in open_.keys() - elsewhere:
             open_[node_id].setblocking(False)
             with pytest.raises(BlockingIOError):
                 open_[node_id].recv(1)
@@ -58,15 +63,18 @@ def test_who_comes_to_the_old_place_later_is_led_away_when_its_group_is_not_ther
             running.callback(lambda shim=shim: shim.kill() if shim.running else None)  # type: ignore[misc]
         first.start()
         second.start()
-        names = [f"{group}-{number}" for number in range(64)]
-        for node_id in (1, 2, 3):
-            there = [name for name in names if coordinator_port(first, name) == second.broker_port(node_id)]
-            if there:
-                break
+
+        def at_second() -> tuple[int, str] | None:
+            """A broker that stands there, and a group that it coordinates."""
+            groups = {coordinator_port(first, name): name for name in (f"{group}-{number}" for number in range(64))}
+            its = {node_id: second.broker_port(node_id) for node_id in (1, 2, 3)}
+            return next(((node_id, groups[port]) for node_id, port in its.items() if port in groups), None)
+
+        node_id, there = until(at_second)
         with WireClient(first.broker_port(node_id)) as client:
-            told = client.ask(heartbeat.API, 3, heartbeat.HeartbeatRequest(there[0], 1, "nobody"))
+            told = client.ask(heartbeat.API, 3, heartbeat.HeartbeatRequest(there, 1, "nobody"))
             assert told.error_code == ErrorCode.NOT_COORDINATOR
             assert client.socket.recv(1) == b"", "it is closed, in good order"
         with WireClient(first.port) as client:  # no broker's port
-            assert client.ask(heartbeat.API, 3, heartbeat.HeartbeatRequest(there[0], 1, "nobody")).error_code
-            assert client.ask(heartbeat.API, 3, heartbeat.HeartbeatRequest(there[0], 1, "nobody")).error_code
+            assert client.ask(heartbeat.API, 3, heartbeat.HeartbeatRequest(there, 1, "nobody")).error_code
+            assert client.ask(heartbeat.API, 3, heartbeat.HeartbeatRequest(there, 1, "nobody")).error_code
