@@ -23,7 +23,7 @@ CONSOLE_CONSUMER = "org.apache.kafka.tools.consumer.ConsoleConsumer"
 CONSUMER_GROUPS = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
 
 _TIMEOUT_S = 60.0
-_STOP_TIMEOUT_S = 15.0
+_STOP_TIMEOUT_S = 60.0
 _SHOWN = 4_000  # characters of its log in an exception
 
 

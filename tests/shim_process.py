@@ -17,8 +17,8 @@ from tests.hands_on_topic import hands_on_topic
 _HOST = "127.0.0.1"
 _READY = "offset-shim ready"
 _HIGHEST_NODE_ID = 6
-_START_TIMEOUT_S = 30.0
-_STOP_TIMEOUT_S = 15.0
+_START_TIMEOUT_S = 60.0
+_STOP_TIMEOUT_S = 60.0
 _LOG_SHOWN = 4_000  # characters of the log in an exception
 # Quick, for tests that do not look at it; a test of Kafka's own 3000 says so in its settings.
 _QUICK: Mapping[str, int] = {"group.initial.rebalance.delay.ms": 0}

@@ -15,7 +15,7 @@ from protocol.messages.describe_groups import DescribedGroup
 from shim.demo.parts import tools
 from tests.wire import WireClient
 
-_TIMEOUT_S = 15.0
+_TIMEOUT_S = 60.0
 _NOT_YET = {
     KafkaError.NOT_COORDINATOR,
     KafkaError.COORDINATOR_NOT_AVAILABLE,

@@ -32,7 +32,7 @@ from tests.wire import WireClient
 
 _COMMANDS = str(Path(__file__).with_name("ConsumerGroupCommands.java"))
 _ADMIN = str(Path(__file__).with_name("AdminOfGroups.java"))
-_TIMEOUT_S = 15.0
+_TIMEOUT_S = 60.0
 _PARTITIONS, _RECORDS = 2, 10
 _HOUR_MS = 3_600_000
 # READ, DELETE, DESCRIBE, DESCRIBE_CONFIGS and ALTER_CONFIGS: all that there is for a group, where there are no ACLs.

@@ -19,7 +19,7 @@ _HEAD: Final = struct.Struct(">ihhih")
 _READ_BYTES: Final = 1 << 16
 _QUEUED: Final = 64  # reads on their way in one direction, before no more is taken
 _NO_LINGER: Final = struct.pack("ii", 1, 0)
-_TIMEOUT_S: Final = 10.0
+_TIMEOUT_S: Final = 60.0
 
 
 class Way(Enum):

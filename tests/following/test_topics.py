@@ -17,7 +17,7 @@ from shim.upstream.cluster_topics import View
 from tests.following.believed import QUICK, Brokers, topics_of
 from tests.waiting import until
 
-WAIT_SECONDS = 10.0
+WAIT_SECONDS = 60.0
 NAME = "orders"
 A, B = 1, 2
 

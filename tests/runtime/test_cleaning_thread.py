@@ -20,7 +20,7 @@ from shim.log.files import Files
 from shim.runtime import Clock, open_log
 from shim.runtime.cleaning_thread import CleaningThread
 
-WAIT_SECONDS = 10.0
+WAIT_SECONDS = 60.0
 STATS = CleanerStats(TopicPartition(OFFSETS_TOPIC, 0), 0, 1, 1.0)
 
 

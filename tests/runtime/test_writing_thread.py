@@ -10,7 +10,7 @@ import pytest
 
 from shim.runtime.writing_thread import WritingThread
 
-WAIT_SECONDS = 10.0
+WAIT_SECONDS = 60.0
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ from shim.demo.parts.process import Child
 DEPLOY: Final = Path(__file__).parents[2] / "deploy"
 _HOST: Final = "127.0.0.1"
 _START_TIMEOUT_S: Final = 30.0
-_STOP_TIMEOUT_S: Final = 15.0
+_STOP_TIMEOUT_S: Final = 60.0
 _ASK_TIMEOUT_S: Final = 10.0
 _LOOKED_BACK_S: Final = 60
 _OFTEN: Final = {

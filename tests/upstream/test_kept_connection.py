@@ -16,7 +16,7 @@ from tests.upstream.scripted_broker import METADATA_VERSION, ScriptedBroker
 from tests.waiting import until
 
 REQUEST = metadata.MetadataRequest(topics=None)
-WAIT_SECONDS = 10.0
+WAIT_SECONDS = 60.0
 
 
 class Counting(ScriptedBroker):
