@@ -23,7 +23,8 @@ from tests.wire import WireClient
 
 HOST = "127.0.0.1"
 AT_ONCE = 250
-SETTINGS: dict[str, str | int] = {"connections.max.idle.ms": 2_000, "request.timeout.ms": 2_000}
+IDLE_MS = 5_000  # nobody who is served is silent for so long, however busy the machine is
+SETTINGS: dict[str, str | int] = {"connections.max.idle.ms": IDLE_MS, "request.timeout.ms": IDLE_MS}
 
 
 @pytest.fixture(scope="module")
@@ -153,7 +154,7 @@ def test_silent_connections_are_closed(shim: Shim) -> None:
     with WireClient(shim.port) as client:
         begun = time.monotonic()
         assert client.ended()
-        assert time.monotonic() - begun >= 2.0
+        assert time.monotonic() - begun >= IDLE_MS / 1000
 
 
 def test_more_connections_than_open_files(broker: Broker, make_topic: TopicFactory, tmp_path: Path, group: str) -> None:
