@@ -161,7 +161,7 @@ class GroupCoordinator(ReadablePartition):
         self._state.behind = set(self._state.offsets.transactions.positions)
         self._state.offsets.touched.clear()
         if not self._state.offsets.transactions.open_producers():
-            self._state.offsets.overruled.clear()
+            self._state.offsets.overruled.forget_offsets()
         decision = Decision(self._state, now)
         for group in self._state.groups.values():
             for member in group.members.values():

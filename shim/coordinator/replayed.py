@@ -47,7 +47,7 @@ class ReplayedPartition:
 
     def replay_settled(self, producer: Producer, key: OffsetCommitKey) -> None:
         """As `replay`, the tombstone of an offset that is pending: on a topic, in place of a marker."""
-        self._state.offsets.transactions.settle(producer, key)
+        self._state.offsets.settle(producer, key)
 
     def replay_position(self, position: Position) -> None:
         """As `replay`, how far the cluster's log was taken over: on a topic, where it is a record by itself."""

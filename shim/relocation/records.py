@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain, groupby
 from typing import Final
 
-from protocol.offsets_log import GroupMetadataKey, encode_key, encode_value
+from protocol.offsets_log import GroupMetadataKey, OffsetCommitValue, encode_key, encode_value
 from protocol.own.position import Position, Producer, position_header
 from protocol.own.state_log import GroupChangeKey, GroupHandsKey, GroupHandsValue, StateRecord, encode_state
 from protocol.own.topic_log import encode_own, pending, pending_key, position_record
@@ -19,6 +19,7 @@ from shim.coordinator import Contents
 from shim.coordinator.state.contents import PendingOffset
 from shim.coordinator.upkeep.followed import NOBODY
 from shim.log import EndOfTransaction, TransactionalSet
+from shim.log.transactions import NO_PARTITION
 from shim.runtime.flight import Batch, Record
 
 Changes = Mapping[GroupChangeKey, GroupHandsValue]
@@ -27,13 +28,14 @@ Changes = Mapping[GroupChangeKey, GroupHandsValue]
 SET_BYTES: Final = 64 << 10
 """Of one set, where no single record is larger."""
 
+_OF_NOBODY: Final = Producer(NO_PARTITION, NOBODY)
 _METADATA_VERSION: Final = 4
 """It holds whatever a record of any version holds."""
 
 
 def on_topic(contents: Contents, changes: Changes, before: Contents) -> Iterator[list[Record]]:
     """``before``: what the topic has."""
-    yield from _sets(chain(_taken_away_there(before), _there(contents, changes)))
+    yield from _sets(chain(_taken_away_there(before), _overruled_there(contents), _there(contents, changes)))
 
 
 def in_directory(contents: Contents, before: Contents) -> Iterator[Batch]:
@@ -41,6 +43,7 @@ def in_directory(contents: Contents, before: Contents) -> Iterator[Batch]:
     for producer in before.open_transactions():
         yield _end(producer, before.positions.get(producer.followed))
     yield from _sets(_tombstones(before))
+    yield from _overruled(contents)
     yield from _transactional(contents.overtaken())
     yield from _sets(_committed(contents))
     yield from _transactional(contents.pending())
@@ -89,6 +92,12 @@ def _taken_away_there(before: Contents) -> Iterator[Record]:
         yield encode_own((key, None))
 
 
+def _overruled_there(contents: Contents) -> Iterator[Record]:
+    """Which offsets those were is told no more; nor does a log that was compacted."""
+    for key in contents.overruled():
+        yield encode_own((pending_key(_OF_NOBODY, key), None))
+
+
 def _there(contents: Contents, changes: Changes) -> Iterator[Record]:
     """In an order in which what is overtaken has what has won behind it, and nothing else has."""
     yield from map(_pending, contents.overtaken())
@@ -104,6 +113,16 @@ def _pending(each: PendingOffset) -> Record:
 
 
 # -- in the directory
+
+
+def _overruled(contents: Contents) -> Iterator[Batch]:
+    """Something pending in a transaction, which is deleted then, with the groups that this makes."""
+    if keys := contents.overruled():
+        yield from _transactional(PendingOffset(_OF_NOBODY, key, OffsetCommitValue(-1), None) for key in keys)
+        groups = dict.fromkeys(key.group for key in keys)
+        raw_keys = chain(map(encode_key, keys), (encode_key(GroupMetadataKey(group)) for group in groups))
+        yield from _sets((raw_key, None) for raw_key in raw_keys)
+        yield _end(_OF_NOBODY, None)
 
 
 def _transactional(offsets: Iterable[PendingOffset]) -> Iterator[TransactionalSet]:

@@ -229,8 +229,8 @@ def test_nonsense_is_refused() -> None:
     twice = damaged(raw, groups=3)[:10] + b"\1\0\0\0g\0\0\0\0" + raw[10:]
     unknown = new_coordinator().dump() + b""
     for nonsense, reason in (
-        (damaged(raw, magic=b"OFTB"), "no dump of version 3"),
-        (damaged(raw, version=1), "no dump of version 3"),
+        (damaged(raw, magic=b"OFTB"), "no dump of version 4"),
+        (damaged(raw, version=1), "no dump of version 4"),
         (damaged(raw, groups=0), "bytes wanted"),
         (raw + b"\0", "too many"),
         (twice, "a group twice"),

@@ -648,7 +648,11 @@ def test_any_schedule_is_as_kafka_replays_it(seed: int) -> None:
             case "dump":
                 restored = new_coordinator()
                 restored.restore(d.coordinator.dump())
-                assert restored.dump() == replayed(d.written).dump()
+                assert restored.dump() == d.coordinator.dump()
+                again = replayed(d.written)
+                for each_of_both in (restored, again):  # a start may have done so
+                    each_of_both._state.offsets.overruled.forget_offsets()
+                assert restored.dump() == again.dump()
         expected = KafkaRule(d.written)
         for key in keys:
             assert d.fetch(key.topic, key.partition).committed_offset == expected.offsets.get(key, (0, -1))[1]

@@ -14,7 +14,7 @@ from protocol.messages.offset_commit import (
     OffsetCommitRequestTopic,
 )
 from protocol.offsets_log import OffsetCommitKey, OffsetCommitValue
-from protocol.own.position import Position
+from protocol.own.position import Position, Producer
 from protocol.own.state_log import decode_state
 from shim.coordinator import (
     CoordinatorSettings,
@@ -46,9 +46,15 @@ class Deciding(Driven):
         self.batches: list[Batch] = []
         self.state_records: list[Record] = []
         self.read_at: dict[int, Position] = {}
+        self.in_cluster: dict[tuple[Producer, Key], bool] = {}
+        """What transactions have pending there, and whether something has come behind it here."""
 
     def take(self, outcome: Outcome) -> None:
         super().take(outcome)
+        if outcome.transaction is None:
+            written = {tuple(key) for key, _ in outcome.records}
+            written |= {(of.group, of.topic, number) for of in outcome.rows for number, *_ in of.rows.values()}
+            self.in_cluster = {each: its or each[1] in written for each, its in self.in_cluster.items()}
         batches, _, _, state, _ = encoded(self.partition.waiting, outcome)
         for batch in batches:
             self.batches.append(batch)
@@ -58,6 +64,10 @@ class Deciding(Driven):
         if state:
             self.state_records += state
             self.topic.append(state_set(state))
+
+    def overruled_in_cluster(self) -> set[Key]:
+        """What it has to be told of, where nobody has."""
+        return {key for (_, key), is_overruled in self.in_cluster.items() if is_overruled}
 
     def load(self, coordinator: GroupCoordinator) -> None:
         """Go on with that one."""
@@ -99,6 +109,15 @@ class Deciding(Driven):
         self.follow(TransactionEnd(producer, 0, self._next(followed), committed, 7))
 
     def follow(self, read: FollowedBatch | TransactionEnd | LostTransaction | Reset | Position) -> None:
+        match read:
+            case FollowedBatch():
+                producer = Producer(read.position.partition, read.producer_id)
+                self.in_cluster |= {(producer, (key.group, key.topic, key.partition)): False for key, _ in read.records}
+            case TransactionEnd() | LostTransaction():
+                its_keys = {key for producer, key in self.in_cluster if producer == read.producer}
+                # What it puts in force there may overtake others', there as well as here.
+                gone = {each for each in self.in_cluster if each[0] == read.producer or each[1] in its_keys}
+                self.in_cluster = {each: its for each, its in self.in_cluster.items() if each not in gone}
         self.take(self.coordinator.follow(self.now, read))
 
     def _next(self, followed: int) -> Position:

@@ -11,6 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from protocol.offsets_log import OffsetCommitKey, OffsetCommitValue
 from protocol.own.state_log import Hands, Step, WrittenValue
 from shim.coordinator import CoordinatorSettings
+from shim.log import LoggedRecord
 from tests.kafka_log.deciding import Deciding, Key, known
 
 GROUPS = st.sampled_from(["g", "g", "h"])
@@ -27,7 +28,7 @@ class AnyDecisions(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.d = Deciding(SETTINGS, most_bytes=200)
-        self.compacted = self.restarted = False
+        self.compacted = self.restarted = self.lacks_tombstones = False
 
     # -- offsets and groups
 
@@ -135,7 +136,13 @@ class AnyDecisions(RuleBasedStateMachine):
     @rule(part=st.floats(0, 1), goes=st.sampled_from([0.0, 0.5, 1.0]), seed=st.integers(0, 2**16))
     def compact(self, part: float, goes: float, seed: int) -> None:
         rng = Random(seed)
-        self.d.topic.compact(round(part * self.d.topic.ends[-1]), lambda _: rng.random() < goes)
+
+        def is_gone(_tombstone: LoggedRecord) -> bool:
+            gone = rng.random() < goes
+            self.lacks_tombstones |= gone
+            return gone
+
+        self.d.topic.compact(round(part * self.d.topic.ends[-1]), is_gone)
         self.compacted = True
 
     @rule()
@@ -147,7 +154,12 @@ class AnyDecisions(RuleBasedStateMachine):
     def the_topic_says_it_all(self) -> None:
         compacted = self.compacted or self.restarted
         expected = known(self.d.coordinator, compacted=compacted)
-        assert known(self.d.topic.replayed(), compacted=compacted) == expected
+        replayed = self.d.topic.replayed()
+        assert known(replayed, compacted=compacted) == expected
+        if not self.lacks_tombstones:  # which stay for as long as a transaction may be open
+            for group, *place in self.d.overruled_in_cluster():
+                assert tuple(place) in replayed.overruled(group)
+                assert tuple(place) in self.d.coordinator.overruled(group)
         if not self.restarted:  # what it was loaded from has no transactions that are left open, and the local log has
             local = self.d.from_local()
             assert local.dump() == self.d.coordinator.dump()

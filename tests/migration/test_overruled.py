@@ -25,10 +25,11 @@ from shim.following import TransactionFollower
 from shim.log import OFFSETS_TOPIC
 from shim.migration.mirror.guard import Guard
 from shim.offsets.store import StoreUnavailable
+from shim.runtime import snapshots
 from shim.upstream import TopicReader
 from tests.conftest import TopicFactory
 from tests.migration.mirrored import SETTINGS, Mirrored, eventually, mirrored, transaction
-from tests.migration.test_changing_hands import administered
+from tests.migration.test_changing_hands import Administered, administered
 from tests.migration.test_first_contact import TIMEOUT_S
 from tests.migration.test_transactions import begun, offsets_at
 from tests.waiting import wait_until
@@ -169,6 +170,75 @@ async def test_a_shim_that_ends_before_the_cluster_was_told_tells_it_when_it_is_
         await following.stop()
 
 
+@pytest.mark.parametrize(("before", "done", "left"), [CASES[0], CASES[1], CASES[3]])
+async def test_it_is_in_a_snapshot_that_was_taken_before_the_cluster_was_told(
+    before: int | None,
+    done: _Done,
+    left: int | None,
+    broker: Broker,
+    tmp_path: Path,
+    make_topic: TopicFactory,
+    group: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(snapshots, "LEAST_RECORDS_AT_STOP", 0)
+    topic = make_topic(2)
+    async with mirrored(broker, tmp_path) as at:
+        await at.serve(group)
+        await at.commit(group, topic, OffsetCommitRequestPartition(1, 1))
+        if before is not None:
+            await at.commit_offset(group, topic, before)
+        await at.reached(group)
+        async with transaction(at, broker, group, topic, 0, PENDING) as (_, producer):
+            at.groups.is_cut_off = True
+            await done(at, group, topic)
+    async with mirrored(broker, tmp_path) as at:
+        following = TransactionFollower(at.runtime, TopicReader(at.cluster, SETTINGS, OFFSETS_TOPIC))
+        await eventually(lambda: following.ready(group) is ErrorCode.NONE)
+        await eventually(lambda: not at.coordinator(group).overruled(group))
+        await _ends(at, broker, producer, group, topic)
+        assert await at.offset_in_cluster(group, topic) == left
+        await following.stop()
+
+
+@pytest.mark.parametrize("ends", [True, False])
+async def test_to_tell_the_cluster_twice_changes_nothing_in_the_end(
+    ends: bool, broker: Broker, tmp_path: Path, make_topic: TopicFactory, group: str
+) -> None:
+    """As a start does that knows no better. What is pending by then is overruled there, too, by the second time; what
+    it comes to here is brought there."""
+    topic = make_topic(2)
+    async with mirrored(broker, tmp_path) as at:
+        await at.serve(group)
+        await at.commit_offset(group, topic, COMMITTED)
+        await at.reached(group)
+        async with transaction(at, broker, group, topic, 0, PENDING) as (_, first):
+            await at.commit_offset(group, topic, COMMITTED)
+            told = at.coordinator(group).overruled(group)
+            await at.reached(group)
+            later = await asyncio.to_thread(
+                begun, broker.bootstrap_servers, group, topic, 0, PENDING + 1, f"later-{group}"
+            )
+            pending = (topic, 0, PENDING + 1)
+            await eventually(lambda: pending in at.coordinator(group).pending_offsets(group))
+            for (name, number), each in told.items():
+                at.coordinator(group)._state.offsets.overruled.note(group, (name, number), each.offsets)
+            await at.mirror.fed(group)
+            await asyncio.to_thread(first.commit_transaction if ends else first.abort_transaction, TIMEOUT_S)
+            await asyncio.to_thread(later.commit_transaction if ends else later.abort_transaction, TIMEOUT_S)
+            await eventually(lambda: not at.coordinator(group).has_pending(group))
+            at.tell()
+            await at.reached(group)
+            assert await at.offset_in_cluster(group, topic) == (PENDING + 1 if ends else COMMITTED)
+
+
+def _delete_offset(at: Administered, group: str, topic: str) -> None:
+    with WireClient(at.shim.port) as client:
+        named = OffsetDeleteRequestTopic(topic, (OffsetDeleteRequestPartition(0),))
+        answer = client.ask(offset_delete.API, 0, OffsetDeleteRequest(group, (named,)))
+        assert answer.topics[0].partitions[0].error_code == ErrorCode.NONE
+
+
 @pytest.mark.parametrize("mirrors", ["true", "false"])
 def test_a_group_that_is_given_back_does_not_have_it(
     mirrors: str, broker: Broker, tmp_path: Path, make_topic: TopicFactory, group: str
@@ -176,11 +246,26 @@ def test_a_group_that_is_given_back_does_not_have_it(
     topic = make_topic(2)
     with administered(broker, tmp_path / "data", **{"offsets.mirror.upstream": mirrors}) as at:
         producer = begun(at.shim.bootstrap, group, topic, 0, PENDING)
-        with WireClient(at.shim.port) as client:
-            named = OffsetDeleteRequestTopic(topic, (OffsetDeleteRequestPartition(0),))
-            answer = client.ask(offset_delete.API, 0, OffsetDeleteRequest(group, (named,)))
-            assert answer.topics[0].partitions[0].error_code == ErrorCode.NONE
+        _delete_offset(at, group, topic)
         assert at.migrate("rollback", group).status == 0
         _add_beside(at.shim.bootstrap, producer, group, topic)
         producer.commit_transaction(TIMEOUT_S)
         wait_until(lambda: offsets_at(broker.bootstrap_servers, group, topic) == [OFFSET_INVALID, BESIDE])
+
+
+@pytest.mark.parametrize("offsets_log", ["local", "kafka"])
+def test_who_has_the_partition_after_one_that_was_killed_tells_the_cluster(
+    offsets_log: str, broker: Broker, tmp_path: Path, make_topic: TopicFactory, group: str
+) -> None:
+    topic = make_topic(2)
+    settings: dict[str, str | int] = {"offsets.log": offsets_log}
+    if offsets_log == "kafka":
+        settings |= {"offsets.log.topics.prefix": f"__{topic}", "offsets.topic.replication.factor": 1}
+    with administered(broker, tmp_path / "data", **{**settings, "offsets.mirror.upstream": "false"}) as at:
+        begun(at.shim.bootstrap, group, topic, 0, PENDING)
+        _delete_offset(at, group, topic)
+        at.shim.kill()
+        at.shim.restart()  # it ends in its log what is left open of the transaction
+    with administered(broker, tmp_path / "data", **settings):
+        # Brokers say so once nothing of it is pending there; before that they are asked again.
+        assert offsets_at(broker.bootstrap_servers, group, topic) == [OFFSET_INVALID, OFFSET_INVALID]

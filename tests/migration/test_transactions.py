@@ -26,9 +26,9 @@ def offsets_at(at: str, group: str, topic: str) -> list[int]:
     return [each.offset for each in found]
 
 
-def begun(at: str, group: str, topic: str, partition: int, offset: int) -> Producer:
+def begun(at: str, group: str, topic: str, partition: int, offset: int, transactional_id: str = "") -> Producer:
     """A transaction with an offset of the group, that has not ended."""
-    producer = Producer({"bootstrap.servers": at, "transactional.id": f"of-{group}"})
+    producer = Producer({"bootstrap.servers": at, "transactional.id": transactional_id or f"of-{group}"})
     producer.init_transactions(TIMEOUT_S)
     producer.begin_transaction()
     producer.produce(topic, b"record", partition=0)

@@ -45,6 +45,10 @@ class AnyMoves(AnyDecisions):
         assert known(self._directory()) == expected
         there, there_changes, _ = _read(self.other)
         assert contents.difference(there) is contents.difference(self._directory().contents) is None
+        if not self.lacks_tombstones:
+            for group, *place in self.d.overruled_in_cluster():
+                assert tuple(place) in self.other.replayed().overruled(group)
+                assert tuple(place) in self._directory().overruled(group)
         kept = {key: value for key, value in map(_state, self.state) if isinstance(key, GroupChangeKey)}
         assert changes == there_changes == kept
 

@@ -80,6 +80,10 @@ class Contents:
         ]
         return [pending for _, pending in sorted(found, key=lambda each: each[0])]
 
+    def overruled(self) -> list[OffsetCommitKey]:
+        """What the cluster has to be told of. There may be more of it in another log, which is no difference."""
+        return sorted(self._state.offsets.overruled.keys())
+
     def open_transactions(self) -> list[Producer]:
         """Of which there are records and no end, also where nothing is pending any more."""
         return sorted(self._transactions.open_producers())

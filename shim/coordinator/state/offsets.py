@@ -168,6 +168,15 @@ class Offsets:
                 self._set(key, value)
         return settled
 
+    def settle(self, producer: Producer, key: OffsetCommitKey) -> None:
+        """The tombstone of what is pending: on a topic, where its transaction has ended, or it was deleted.
+
+        What compaction has left does not say which. Where nothing is committed it may have been deleted.
+        """
+        was_pending = self.transactions.settle(producer, key)
+        if not was_pending and self.committed.get(key.group, key.topic, key.partition) is None:
+            self.overruled.note(key.group, (key.topic, key.partition), frozenset())
+
     def _set(self, key: OffsetCommitKey, value: OffsetCommitValue) -> None:
         self.touched.add(key.group)
         if key.group in self.moved.groups:

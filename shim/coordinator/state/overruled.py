@@ -2,18 +2,32 @@
 
 They do not come into force then, as at a broker. But the cluster has them pending, too, and nothing of that record:
 whoever keeps the cluster's own offsets has to tell it, before the transaction ends there.
+
+Who is killed before that has to know it at the next start. So it is in a dump, and what records tell of it counts, be
+the cluster told of it long ago: to be told twice changes nothing there, but that what is pending by then is overruled,
+too, and is brought there when it comes into force here.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from struct import Struct
+from typing import Final, NamedTuple
+
+from protocol.offsets_log import OffsetCommitKey, decode_key, encode_key
+from shim.coordinator.state.dump_reader import DumpReader
 
 Partition = tuple[str, int]
 
+_COUNT: Final = Struct("<I")
+_ENTRY: Final = Struct("<II")
+_OFFSET: Final = Struct("<q")
+_MOST_OFFSETS: Final = 8
+
 
 class Overruled(NamedTuple):
-    """``at``: rises from one to the next. ``offsets``: what was pending."""
+    """``at``: rises from one to the next. ``offsets``: what was pending, as far as that is known: the last ones of
+    many."""
 
     at: int
     offsets: frozenset[int]
@@ -25,7 +39,7 @@ class OverruledOffsets:
 
     __slots__ = ("_count", "_groups", "_most", "_noted")
 
-    def __init__(self, most: int = 100_000) -> None:
+    def __init__(self, most: int = 10_000) -> None:
         self._groups: dict[str, dict[Partition, Overruled]] = {}
         self._most = most
         self._count = 0
@@ -38,12 +52,17 @@ class OverruledOffsets:
             return
         self._count += before is None
         self._noted += 1
-        noted = Overruled(self._noted, offsets if before is None else offsets | before.offsets)
-        self._groups.setdefault(group, {})[partition] = noted
+        if before is not None and len(before.offsets) < _MOST_OFFSETS:
+            offsets |= before.offsets
+        self._groups.setdefault(group, {})[partition] = Overruled(self._noted, offsets)
 
     def of(self, group: str) -> Mapping[Partition, Overruled]:
         """A copy."""
         return dict(self._groups.get(group, {}))
+
+    def keys(self) -> list[OffsetCommitKey]:
+        """Of all groups."""
+        return [OffsetCommitKey(group, *each) for group, its in self._groups.items() for each in its]
 
     def brought(self, group: str, those: Mapping[Partition, Overruled]) -> None:
         """``those``: as :meth:`of` gave them; what has been noted since is left."""
@@ -59,6 +78,36 @@ class OverruledOffsets:
         """The cluster's own are right, of that one."""
         self._count -= len(self._groups.pop(group, {}))
 
-    def clear(self) -> None:
-        self._groups.clear()
-        self._count = 0
+    def forget_offsets(self) -> None:
+        """Which they were, as somebody else may have committed the same since."""
+        for its in self._groups.values():
+            for partition, each in its.items():
+                its[partition] = each._replace(offsets=frozenset())
+
+    # -- dump and restore
+
+    def dump(self) -> bytes:
+        """All of it, as :meth:`restore` reads it, little-endian: how many; of each the sizes of its key, as in the log,
+        and of its offsets, and these."""
+        pieces = [_COUNT.pack(self._count)]
+        for group, its in self._groups.items():
+            for partition, each in its.items():
+                raw_key = encode_key(OffsetCommitKey(group, *partition))
+                pieces += (_ENTRY.pack(len(raw_key), len(each.offsets)), raw_key)
+                pieces += map(_OFFSET.pack, sorted(each.offsets))
+        return b"".join(pieces)
+
+    @classmethod
+    def restore(cls, raw: bytes | bytearray | memoryview) -> OverruledOffsets:
+        """Raises DecodeError for anything that is no dump."""
+        dump = DumpReader(raw)
+        self = cls()
+        for _ in range(dump.unpack(_COUNT)[0]):
+            key_size, offsets = dump.unpack(_ENTRY)
+            key = decode_key(bytes(dump.take(key_size)))
+            if not isinstance(key, OffsetCommitKey):
+                dump.fail("no offset")
+            its = frozenset(dump.unpack(_OFFSET)[0] for _ in range(offsets))
+            self.note(key.group, (key.topic, key.partition), its)
+        dump.end()
+        return self

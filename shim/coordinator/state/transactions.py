@@ -109,14 +109,16 @@ class Transactions:
                 settled.append(Settled(key, pending.value, self._not_overtaken(key)))
         return settled
 
-    def settle(self, producer: Producer, key: OffsetCommitKey) -> None:
+    def settle(self, producer: Producer, key: OffsetCommitKey) -> bool:
         """That offset is not pending any more, and what may be in force in its place another record says. With the last
-        one of a producer goes its transaction, as the log keeps nothing of that.
+        one of a producer goes its transaction, as the log keeps nothing of that. Gives whether it was pending.
         """
-        if key in self.pending.get(producer, ()):
+        was_pending = key in self.pending.get(producer, ())
+        if was_pending:
             self._drop(producer, key)
         if producer not in self.pending:
             self._open.pop(producer, None)
+        return was_pending
 
     def _drop(self, producer: Producer, key: OffsetCommitKey) -> None:
         offsets = self.pending[producer]

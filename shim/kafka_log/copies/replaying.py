@@ -26,7 +26,8 @@ from shim.runtime.replaying import Home, Replay
 class TopicReplay:
     """Of one partition. Compaction may have left of each key the newest record only: what the coordinator knows then is
     the same, but for what is neither served nor needed by then. That is a group that has no offset any more, and of
-    which there was never a record of its own; and a transaction of which all offsets were deleted.
+    which there was never a record of its own; and a transaction of which all offsets were deleted. Where something that
+    was pending may have been deleted, that is taken for certain.
 
     Who has written before is looked at where the partition is read (:class:`ReadPart`). ``skipped`` is told offset and
     type of a record whose key is of no type that is known, and not one of ours.
