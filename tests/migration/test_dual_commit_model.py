@@ -62,10 +62,11 @@ SEEN = {
 }
 
 
-def test_what_was_acknowledged_last_is_left(tmp_path: Path) -> None:
+def test_what_was_acknowledged_last_is_left(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     counts = Counter[str]()
     for seed in range(SHORT):
         counts += seen(seed, tmp_path)
+    assert not [each for each in caplog.messages if each.startswith("cleaning failed")]
     assert counts >= Counter({what: SHORT * least for what, least in SEEN.items()})
 
 

@@ -60,10 +60,14 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
 
 class VirtualClock(Clock):
-    """Carried by the running loop's time."""
+    """Carried by the time of the loop that it was made in; threads may ask it, too."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._loop = asyncio.get_running_loop()
 
     def now(self) -> int:
-        return _BEGAN_MS + round(asyncio.get_running_loop().time() * 1000)
+        return _BEGAN_MS + round(self._loop.time() * 1000)
 
 
 class OwnedTask(asyncio.Task[Any]):
