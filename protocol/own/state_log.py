@@ -23,6 +23,7 @@ _GROUP_HANDS: Final = 0
 _GROUP_CHANGE: Final = 1
 _WRITTEN: Final = 2
 
+NO_OFFSET: Final = -1
 NOT_CARRIED: Final = -2
 _VALUE_AT: Final = 2  # behind the version
 
@@ -95,7 +96,8 @@ class WrittenKey(NamedTuple):
 class WrittenValue(NamedTuple):
     """That the znode of the offset has `version` and says `offset`, or will when what was about to be written is.
     `replaced`: of what somebody else has written there, what the log had until it was carried (-1 for nothing): where
-    it still has that, it was not. `NOT_CARRIED` of what is the shim's own.
+    it still has that, it was not. `NOT_CARRIED` of what is the shim's own. An `offset` of `NO_OFFSET` is about to be
+    written by nobody: the log has had something else than the version before says, and has come back to that.
     """
 
     offset: Int64

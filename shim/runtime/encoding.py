@@ -36,17 +36,22 @@ def encoded(waiting: Mapping[object, Ticket], outcome: Outcome) -> Decided:
     answers = [(waiting[asker], response) for asker, response in outcome.answers]
     if len(answers) > 1 and len({asker for asker, _ in answers}) < len(answers):
         raise RuntimeError("two answers to one request")
+    state = [encode_state(record) for record in outcome.state] if outcome.state else ()
     if outcome.rows:
-        return _rows(outcome.rows, answers, outcome.events)
+        return _rows(outcome.rows, answers, state, outcome.events)
     records = [(encode_key(key), None if value is None else encode_value(value)) for key, value in outcome.records]
     history: list[Record] = [encode_history(record) for record in outcome.history]
     if outcome.transaction is not None:
-        return Decided([_transactional(outcome.transaction, records)], history, answers, events=outcome.events)
-    state = [encode_state(record) for record in outcome.state]
+        return Decided([_transactional(outcome.transaction, records)], history, answers, state, outcome.events)
     return Decided(_batches(records, outcome), history, answers, state, outcome.events)
 
 
-def _rows(rows: Sequence[RowsOfTopic], answers: list[tuple[Ticket, Any]], events: Sequence[GroupEvent]) -> Decided:
+def _rows(
+    rows: Sequence[RowsOfTopic],
+    answers: list[tuple[Ticket, Any]],
+    state: Sequence[Record],
+    events: Sequence[GroupEvent],
+) -> Decided:
     count = 0
     offsets: list[Run] = []
     history: list[Run] = []
@@ -57,7 +62,7 @@ def _rows(rows: Sequence[RowsOfTopic], answers: list[tuple[Ticket, Any]], events
             history.append(history_run(group, topic, of_topic, now, who))
     batch: Runs = _new(Runs, (offsets, count))
     made: Decided = _new(
-        Decided, ([batch], _new(Runs, (history, len(history))) if history else [], answers, (), events)
+        Decided, ([batch], _new(Runs, (history, len(history))) if history else [], answers, state, events)
     )
     return made
 

@@ -59,6 +59,55 @@ def test_where_zookeeper_has_it_by_then_what_an_old_consumer_writes_is_newer(pau
     virtual_time.run(lived())
 
 
+@pytest.mark.parametrize("written_before", [True, False], ids=["before", "while no shim runs"])
+@pytest.mark.parametrize("pause", [0.0, TURN], ids=["at once", "one after the other"])
+def test_so_it_is_after_a_crash(pause: float, written_before: bool, tmp_path: Path) -> None:
+    async def lived() -> None:
+        async with at_kafka_dual(tmp_path, BOTH_HAD) as at:
+            at.shim.ensemble.lose()
+            await at.commit({1: OLD})  # so that it is known that ZooKeeper is away
+            await asyncio.sleep(TURN)
+            if written_before:
+                at.consumer(0, OLD)
+            await _commit(at, [MOVED, BOTH_HAD], pause)
+            await at.ends_suddenly(lambda: None if written_before else at.consumer(0, OLD))
+            assert at.log == at.zookeeper == {0: BOTH_HAD, 1: OLD}
+            await at.ends_suddenly(lambda: at.consumer(0, NEXT))
+            assert at.log == at.zookeeper == {0: NEXT, 1: OLD}, "that is newer"
+
+    virtual_time.run(lived())
+
+
+@pytest.mark.parametrize("came_back", [True, False])
+@pytest.mark.parametrize("pause", [0.0, TURN], ids=["at once", "one after the other"])
+def test_once_both_were_alike_again_what_is_written_while_no_shim_runs_is_newer(
+    pause: float, came_back: bool, tmp_path: Path
+) -> None:
+    async def lived() -> None:
+        async with at_kafka_dual(tmp_path, BOTH_HAD) as at:
+            at.shim.ensemble.lose()
+            if came_back:
+                await at.commit({1: OLD})
+                await asyncio.sleep(TURN)
+            await _commit(at, [MOVED, BOTH_HAD], pause)
+            await at.ends_suddenly()
+            await at.ends_suddenly(lambda: at.consumer(0, NEXT))
+            assert at.log[0] == at.zookeeper[0] == NEXT
+
+    virtual_time.run(lived())
+
+
+def test_the_same_once_more_is_none_after_a_crash(tmp_path: Path) -> None:
+    async def lived() -> None:
+        async with at_kafka_dual(tmp_path, BOTH_HAD) as at:
+            at.shim.ensemble.lose()
+            await _commit(at, [BOTH_HAD, BOTH_HAD], TURN)
+            await at.ends_suddenly(lambda: at.consumer(0, OLD))
+            assert at.log == at.zookeeper == {0: OLD}
+
+    virtual_time.run(lived())
+
+
 def test_the_same_once_more_is_no_move(tmp_path: Path) -> None:
     """As consumers commit that have read nothing since."""
 

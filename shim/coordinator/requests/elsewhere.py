@@ -1,11 +1,11 @@
 """Offsets that are in ZooKeeper, too: what somebody else has written there, and what the shim is about to write."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from protocol.offsets_log import OffsetCommitKey, OffsetCommitValue
 from protocol.own.history_log import Who
-from protocol.own.state_log import WrittenValue
+from protocol.own.state_log import NO_OFFSET, NOT_CARRIED, Step, WrittenValue
 from shim.coordinator.decision import Decision
 from shim.coordinator.outcome import Asker, Caller, HandsTaken
 
@@ -55,3 +55,25 @@ def write_ahead(
     if written:
         decision.write_written(group_id, written)
     decision.answer(asker, HandsTaken(True))
+
+
+def note_way_back(decision: Decision, group_id: str, committed: Iterable[tuple[str, int]]) -> None:
+    """Where one that was committed just now, by topic and partition, has come back to what is noted of ZooKeeper, the
+    note is another one from here on: after a crash nothing else tells that from no commit at all.
+    """
+    state = decision.state
+    moved = state.offsets.moved.of(group_id)
+    if not moved or state.step_of(group_id) is not Step.KAFKA_DUAL:
+        return
+    written = state.written.get(group_id, {})
+    notes: dict[tuple[str, int], WrittenValue | None] = {}
+    for at in committed:
+        noted, its = written.get(at), state.offsets.committed.get(group_id, *at)
+        if noted is None or its is None or at not in moved:
+            continue
+        if noted.replaced == its.offset:
+            notes[at] = noted._replace(replaced=NOT_CARRIED)  # it has been carried, or need not be any more
+        elif noted.replaced == NOT_CARRIED and noted.offset == its.offset:
+            notes[at] = WrittenValue(NO_OFFSET, noted.version + 1)  # as if something else had been about to be written
+    if notes:
+        decision.write_written(group_id, notes)

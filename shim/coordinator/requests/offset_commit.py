@@ -18,6 +18,7 @@ from shim.coordinator import events
 from shim.coordinator.decision import Decision
 from shim.coordinator.outcome import Asker, Caller
 from shim.coordinator.requests.conditional_commit import refusal
+from shim.coordinator.requests.elsewhere import note_way_back
 from shim.coordinator.requests.offset_metadata import is_too_large
 from shim.coordinator.state.group import Group, GroupState
 
@@ -83,7 +84,10 @@ def _commit_rows(decision: Decision, remembered: Caller | None, request: OffsetC
     # Generation, member and instance.
     who: Who | None = None if remembered is None else _new(Who, request[1:4] + remembered)
     for topic in request.topics:
-        decision.write_rows(group_id, topic.name, cast(CommitRows, topic.partitions), who)
+        rows = cast(CommitRows, topic.partitions)
+        decision.write_rows(group_id, topic.name, rows, who)
+        if group_id in decision.state.elsewhere:
+            note_way_back(decision, group_id, ((topic.name, number) for number, _, _ in rows.values()))
 
 
 def _check(group: Group | None, version: int, request: OffsetCommitRequest) -> ErrorCode:
@@ -128,6 +132,7 @@ def _commit(
         expire_timestamp=-1 if retention_ms == -1 else min(now + retention_ms, _INT64_MAX),
     )
     decision.write(key, value)
+    note_way_back(decision, request.group_id, [(topic, partition.partition_index)])
     if remembered is not None:
         who = Who(request.generation_id_or_member_epoch, request.member_id, request.group_instance_id, *remembered)
         decision.remember(key, value, who)

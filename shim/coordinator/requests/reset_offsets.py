@@ -12,6 +12,7 @@ from protocol.own.conditional_commit import NONE_COMMITTED, REFUSED
 from protocol.own.history_log import NONE_REPLACED, TAKEN_AWAY, OffsetHistoryKey, OffsetHistoryValue
 from shim.coordinator.decision import Decision
 from shim.coordinator.outcome import Asker, Caller, OffsetReset, OffsetsReset
+from shim.coordinator.requests.elsewhere import note_way_back
 from shim.coordinator.state.group import GroupState
 
 # What a record takes beside its names (a little less), and a character in UTF-8 (at most).
@@ -67,6 +68,7 @@ def _set(decision: Decision, caller: Caller, group_id: str, change: OffsetReset,
             decision.delete(key, cause, caller, TAKEN_AWAY)
         return
     decision.write(key, OffsetCommitValue(change.offset, commit_timestamp=decision.now))
+    note_way_back(decision, group_id, [(change.topic, change.partition)])
     if decision.state.settings.offsets_history_retention_minutes > 0:
         replaced = NONE_REPLACED if change.expected == NONE_COMMITTED else change.expected
         value = OffsetHistoryValue(

@@ -14,6 +14,7 @@ from protocol.own.history_log import Who
 from protocol.own.position import Position, Producer
 from shim.coordinator.decision import Decision
 from shim.coordinator.outcome import TransactionBatch, TransactionEnd
+from shim.coordinator.requests.elsewhere import note_way_back
 from shim.coordinator.requests.txn_offset_commit import answer_parked
 from shim.coordinator.state.partition_state import PartitionState
 
@@ -96,6 +97,9 @@ def follow_end(decision: Decision, end: TransactionEnd) -> None:
     if not decision.state.offsets.transactions.is_open(end.producer):
         return
     settled = decision.end_transaction(end)
+    for key, value, _ in settled:
+        if value is not None and key.group in decision.state.elsewhere:
+            note_way_back(decision, key.group, [(key.topic, key.partition)])
     if decision.state.settings.offsets_history_retention_minutes > 0:
         # Who has committed is repeated for every offset, and may be a hundred times as long as that.
         room = decision.state.settings.commit_max_bytes

@@ -74,6 +74,11 @@ class Znodes:
             moved = True
         return Verdict.OURS if moved else Verdict.CARRY
 
+    def is_alike_unwritten(self, at: Partition, there: StoredOffset, own: int | None) -> bool:
+        """Whether both have the same, and something else is noted, as that was attempted."""
+        attempted = self.attempted.get(at)
+        return attempted is not None and own == _offset(there) and not same(there, attempted)
+
     def is_doubtful(self, at: Partition, there: StoredOffset) -> bool:
         """Whether it may have been read before what is known was written, or deleted: it has to be read again."""
         before = self.known.get(at)

@@ -109,6 +109,9 @@ class Turn:
         for at in (at for at, verdict in judged.items() if verdict is Verdict.OURS):
             lost, newer = seen[at].offset, own.get(at, "nothing")
             log.info("group %s: %s-%d: %s, written to ZooKeeper, gives way to %s, newer here", group, *at, lost, newer)
+        # What is written there from here on is newer, also where no shim sees it.
+        alike = {at: there for at, there in seen.items() if its.znodes.is_alike_unwritten(at, there, own.get(at))}
+        await self._log.note(group, alike, step)
         offsets: dict[Partition, int] = {}
         if carried:
             # Two logs, and a kill can come between them: so what is about to be carried is noted first.

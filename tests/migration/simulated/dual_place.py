@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final
@@ -59,8 +59,9 @@ class DualPlace:
             await self.shim.does(self.shim.stepping.move(GROUP, step, "a test"))
             await asyncio.sleep(SOON)
 
-    async def ends_suddenly(self) -> None:
+    async def ends_suddenly(self, meanwhile: Callable[[], None] = lambda: None) -> None:
         await self.shim.kill()
+        meanwhile()
         self.tree.catch_up()
         self.shim = self._started()
         await asyncio.sleep(SOON)

@@ -1,0 +1,96 @@
+"""A commit that comes back to what is noted of ZooKeeper changes the note with it: at kafka+dual."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+import pytest
+
+from protocol.own.state_log import NO_OFFSET, Hands, Step, WrittenValue
+from shim.coordinator import OffsetReset
+from shim.coordinator.state.offsets import Moved
+from tests.kafka_log.deciding import Deciding
+
+from .driving import CALLER
+
+AT: Final = ("orders", 0)
+BOTH_HAD, ELSE, VERSION = 9, 60, 4
+NOTED: Final = WrittenValue(BOTH_HAD, VERSION)
+ON_ITS_WAY_BACK: Final = WrittenValue(NO_OFFSET, VERSION + 1)
+
+_Commits = Callable[[Deciding, int], None]
+
+
+def _plainly(d: Deciding, offset: int) -> None:
+    d.commit_rows("g", "orders", [0, 1], offset)
+
+
+def _with_metadata(d: Deciding, offset: int) -> None:
+    d.commit(offsets=[(*AT, offset)], metadata="m")
+
+
+def _reset(d: Deciding, offset: int) -> None:
+    before = d.fetch(*AT).committed_offset
+    d.take(d.coordinator.reset_offsets(d.now, CALLER, "g", [OffsetReset(*AT, before, offset)], "why", d.ticket()))
+
+
+def _in_a_transaction(d: Deciding, offset: int) -> None:
+    d.begin(1, ("g", *AT), offset=offset)
+    d.end(1, committed=True)
+
+
+def _begun(step: Step = Step.KAFKA_DUAL, noted: WrittenValue = NOTED) -> Deciding:
+    d = Deciding()
+    d.take(d.coordinator.take_in_hand(d.now, "g", Hands.SERVED, "a test", d.ticket(), step))
+    d.commit(offsets=[(*AT, BOTH_HAD)])
+    d.take(d.coordinator.write_ahead(d.now, "g", {AT: noted}, d.ticket()))
+    moved = Moved()
+    moved.add("g")
+    d.coordinator.note_moved(moved)
+    return d
+
+
+def _noted(d: Deciding) -> WrittenValue:
+    """In the log, too."""
+    noted = d.coordinator.written("g")[AT]
+    assert d.topic.replayed().written("g")[AT] == d.from_local().written("g")[AT] == noted
+    return noted
+
+
+@pytest.mark.parametrize("commit", [_plainly, _with_metadata, _reset, _in_a_transaction])
+def test_there_and_back(commit: _Commits) -> None:
+    d = _begun()
+    commit(d, BOTH_HAD)
+    assert _noted(d) == NOTED, "it is the same"
+    commit(d, ELSE)
+    assert _noted(d) == NOTED, "what differs is there to be seen"
+    commit(d, BOTH_HAD)
+    assert _noted(d) == ON_ITS_WAY_BACK
+    commit(d, ELSE)
+    commit(d, BOTH_HAD)
+    assert _noted(d) == ON_ITS_WAY_BACK
+
+
+def test_back_to_what_the_log_had_before_something_was_carried() -> None:
+    """Otherwise that would be carried once more."""
+    d = _begun(noted=WrittenValue(ELSE, VERSION, BOTH_HAD))
+    d.take(d.coordinator.carry(d.now, "g", {AT: ELSE}, d.ticket()))
+    assert _noted(d).replaced == BOTH_HAD
+    _plainly(d, BOTH_HAD)
+    assert _noted(d) == WrittenValue(ELSE, VERSION)
+
+
+def test_the_very_offset_that_is_to_be_carried_is_no_way_back() -> None:
+    noted = WrittenValue(ELSE, VERSION, BOTH_HAD)
+    d = _begun(noted=noted)
+    _plainly(d, ELSE)
+    assert _noted(d) == noted
+
+
+@pytest.mark.parametrize("step", [Step.KAFKA, Step.ZOOKEEPER_DUAL, Step.UPSTREAM_DUAL])
+def test_at_other_steps_nothing_is_noted(step: Step) -> None:
+    d = _begun(step)
+    _plainly(d, ELSE)
+    _plainly(d, BOTH_HAD)
+    assert _noted(d) == NOTED
