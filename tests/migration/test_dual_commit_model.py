@@ -33,11 +33,12 @@ A_PART = 100
 @pytest.fixture(autouse=True)
 def _writes_in_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("shim.runtime.writer.WritingThread", WritesOf)
+    monkeypatch.setattr("shim.runtime.snapshots.LEAST_RECORDS", 30)
 
 
-def seen(seed: int, data_dir: Path) -> Counter[str]:
+def seen(seed: int, data_dir: Path, *, stays_dual: bool = False) -> Counter[str]:
     async def of_world() -> Counter[str]:
-        world = World(seed, data_dir / str(seed))
+        world = World(seed, data_dir / str(seed), stays_dual=stays_dual)
         await world.run(ROUNDS)
         return world.counts
 
@@ -68,6 +69,16 @@ def test_what_was_acknowledged_last_is_left(tmp_path: Path, caplog: pytest.LogCa
         counts += seen(seed, tmp_path)
     assert not [each for each in caplog.messages if each.startswith("cleaning failed")]
     assert counts >= Counter({what: SHORT * least for what, least in SEEN.items()})
+
+
+def test_where_the_log_is_right_what_clients_committed_last_stands(tmp_path: Path) -> None:
+    """Over what consumers had written before that, whatever was there in between."""
+    counts = Counter[str]()
+    for seed in range(SHORT // 2):
+        counts += seen(seed, tmp_path, stays_dual=True)
+    assert counts["the log is right"] == SHORT // 2 * ROUNDS * 12
+    assert counts["back alone"] >= SHORT // 2 * ROUNDS
+    assert list(tmp_path.rglob("*.snapshot")), "no start was from one"
 
 
 def test_killed_when_half_of_what_was_carried_is_in_the_log(tmp_path: Path) -> None:
@@ -150,3 +161,10 @@ def test_it_is_in_many_worlds(part: int, tmp_path: Path) -> None:
     for seed in range(1_000 + part * A_PART, 1_000 + (part + 1) * A_PART):
         counts += seen(seed, tmp_path)
     assert counts >= Counter({what: A_PART * least for what, least in SEEN.items()})
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("part", range(PARTS))
+def test_the_log_is_right_in_many_worlds(part: int, tmp_path: Path) -> None:
+    for seed in range(50_000 + part * A_PART, 50_000 + (part + 1) * A_PART):
+        seen(seed, tmp_path, stays_dual=True)

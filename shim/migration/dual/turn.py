@@ -109,9 +109,6 @@ class Turn:
         for at in (at for at, verdict in judged.items() if verdict is Verdict.OURS):
             lost, newer = seen[at].offset, own.get(at, "nothing")
             log.info("group %s: %s-%d: %s, written to ZooKeeper, gives way to %s, newer here", group, *at, lost, newer)
-        # What is written there from here on is newer, also where no shim sees it.
-        alike = {at: there for at, there in seen.items() if its.znodes.is_alike_unwritten(at, there, own.get(at))}
-        await self._log.note(group, alike, step)
         offsets: dict[Partition, int] = {}
         if carried:
             # Two logs, and a kill can come between them: so what is about to be carried is noted first.
@@ -124,7 +121,10 @@ class Turn:
             await self._log.carry(group, offsets)
             log.debug("group %s: %s written to ZooKeeper directly", group, counted(len(carried), "offset"))
         for at, there in seen.items():
+            came_back = its.znodes.came_back(at, there, own.get(at))
             its.znodes.stands(at, there)
+            if came_back:
+                its.znodes.moved.add(at)
             if at in carried and at in offsets:
                 its.znodes.agree(at, there.offset if there.offset >= 0 else None)
         if not its.znodes.adopted:

@@ -22,6 +22,8 @@ class Written:
     by: By
     acknowledged: bool = False
     """Until then, and where it has failed, nobody knows whether it was done, or yet will be."""
+    begun: float = 0.0
+    """By the loop's time: when a client has asked, or a consumer has written."""
 
 
 @dataclass
@@ -66,6 +68,16 @@ class History:
             each.value
             for at, each in enumerate(self.written)
             if at >= self.last(each.by) and (at or not any(self.last(by) for by in By))
+        ]
+
+    def possible_where_the_log_is_right(self) -> list[Value]:
+        """As that, with both at once: what a consumer had written before a client committed is older than that."""
+        last = self.last(By.CLIENT)
+        begun = self.written[last].begun
+        return [
+            each.value
+            for at, each in enumerate(self.written)
+            if at >= last or (each.by is By.CONSUMER and each.begun >= begun and (last or at >= self.last(By.CONSUMER)))
         ]
 
     def settle(self, value: Value) -> None:

@@ -50,8 +50,10 @@ _USES: Final = {
 
 
 class World:
-    def __init__(self, seed: int, data_dir: Path, *, torn: bool = False) -> None:
+    def __init__(self, seed: int, data_dir: Path, *, torn: bool = False, stays_dual: bool = False) -> None:
+        """``stays_dual``: at `kafka` with dual commit, where both write at once."""
         self.torn = torn
+        self._stays_dual = stays_dual
         self.rng = random.Random(seed)
         self.counts = Counter[str]()
         self.story: list[str] = []
@@ -63,6 +65,8 @@ class World:
         self._steps: dict[str, Step] = {}
         self._uses: dict[str, Use] = {}
         self._moving: set[str] = set()
+        self._stays: set[str] = set()
+        """Groups that nobody moves in this round."""
         self._values = self.rng.sample(range(10**6), 10**5)
 
     async def run(self, rounds: int) -> None:
@@ -73,21 +77,36 @@ class World:
         self._start()
         try:
             await self._quiet()
+            if self._stays_dual:
+                await self._to_kafka_dual()
             for _ in range(rounds):
                 self._begin_round()
                 async with asyncio.timeout(ROUND_SECONDS * 100):
                     await self._round()
                 await self._quiet()
+                if self._stays_dual:
+                    await self._on_the_way_back()
+                    await self._quiet()
         finally:
             if self._shim is not None:
                 await self._shim.kill()
 
+    async def _to_kafka_dual(self) -> None:
+        shim = self._live()
+        for step in _STEPS[1:3]:
+            for group in GROUPS:
+                await shim.does(shim.stepping.move(group, step, "a test"))
+            await asyncio.sleep(QUIET_SECONDS)
+
     # -- a round
 
     def _begin_round(self) -> None:
+        self._stays.clear()
         for group in GROUPS:
             step = self._steps[group] = self._live().step_of(group) or Step.KAFKA
-            use = self._uses[group] = self.rng.choice(_USES[step])
+            use = self._uses[group] = Use.BOTH if self._stays_dual else self.rng.choice(_USES[step])
+            if self._stays_dual or use is Use.TURNS or self.rng.random() < 0.3:
+                self._stays.add(group)
             self._tell(f"round: {group} at {step.name}, {use.name}")
             here = f"{layout.ids_path(group)}/consumer"
             if use is Use.CLIENTS:
@@ -101,7 +120,7 @@ class World:
         for group in GROUPS:
             actors += [self._again(over, PAUSE_SECONDS, writer, group) for writer in self._writers(group)]
             actors.append(self._again(over, PAUSE_SECONDS, self._fetch, group))
-            if self._uses[group] is not Use.TURNS:
+            if group not in self._stays:
                 actors.append(self._again(over, FAULT_SECONDS * 2, self._move, group))
         async with asyncio.TaskGroup() as group_of_actors:
             for each in actors:
@@ -156,6 +175,8 @@ class World:
         elif kind > 0.1:
             values = {at: self._value() for at in values}
         begun = [self._histories[group, at].begin(value, By.CLIENT) for at, value in values.items()]
+        for each in begun:
+            each.begun = self._now()
         shim = self._live()
         self._tell(f"{group}: change {values}")
         try:
@@ -188,6 +209,7 @@ class World:
             await asyncio.sleep(self.rng.choice((0, 0.02, 2)))
             self.counts["created anew"] += 1
         self._tree.put(path, layout.offset_data(value))
+        written.begun = self._now()
         self._tell(f"{group}: consumer {at}: {value}, version {self._tree.leader.znodes[path].version}")
         written.acknowledged = True
         self.counts["direct"] += 1
@@ -264,6 +286,23 @@ class World:
         await asyncio.sleep(self.rng.choice((0, 0.1, 3)))
         self._start()
 
+    async def _on_the_way_back(self) -> None:
+        """Of what ZooKeeper, which has been away for a while, has nothing yet, and the shim is killed, mostly."""
+        self._live().ensemble.lose()
+        for group in GROUPS:
+            had = {at: self._last(group, at) for at in PARTITIONS}
+            changed = dict(await self._changed(group))
+            await asyncio.sleep(self.rng.choice((0, 3)))
+            await self._consume(group)
+            changed |= await self._changed(group)
+            if back := {at: had[at] for at in changed if had[at] is not None}:
+                self.counts["back alone"] += 1
+                await self._changed(group, back)
+        if self.rng.random() < 0.3:
+            self._live().ensemble.connect(expired=True)
+        else:
+            await self._kill()
+
     async def _away(self) -> None:
         self._live().ensemble.lose()
         await asyncio.sleep(self.rng.choice((0, 0.1, 3, 25)))
@@ -307,6 +346,9 @@ class World:
                     assert here == there, self._why(f"{name}: the log has {here}, ZooKeeper {there}")
                 both = self._uses.get(group) is Use.BOTH
                 allowed = self._histories[group, at].possible(both_at_once=both)
+                if both and step is Step.KAFKA_DUAL and group in self._stays:
+                    self.counts["the log is right"] += 1
+                    allowed = self._histories[group, at].possible_where_the_log_is_right()
                 assert here in allowed, self._why(f"{name}: {here} is left, not one of {allowed}")
                 self._histories[group, at].settle(here)
 
@@ -325,6 +367,9 @@ class World:
     def _live(self) -> ShimProcess:
         assert self._shim is not None
         return self._shim
+
+    def _now(self) -> float:
+        return asyncio.get_running_loop().time()
 
     def _tell(self, what: str) -> None:
         self.story.append(f"{asyncio.get_running_loop().time():.4f} {what}")
