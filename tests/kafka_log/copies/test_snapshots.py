@@ -102,6 +102,7 @@ class AnySnapshots(AnyDecisions):
         below = round(part * self.d.topic.ends[-1])
         self.d.topic.compact(below, lambda it: it.offset < self.taken and rng.random() < goes)
         self.compacted = True
+        self.lacks_tombstones |= goes > 0
 
     @rule()
     def restart(self) -> None:
