@@ -75,10 +75,12 @@ class Znodes:
         return Verdict.OURS if moved else Verdict.CARRY
 
     def came_back(self, at: Partition, there: StoredOffset, own: int | None) -> bool:
-        """Whether both have the same, though something else was attempted: what was read may be old, and it is written
-        once more, which tells, and what others write after that is newer."""
+        """Whether both have the same after a crash, though something else was attempted: what was read may be old, and
+        it is written once more, which tells, and what others write after that is newer."""
         attempted = self.attempted.get(at)
-        return attempted is not None and own is not None and own == _offset(there) and not same(there, attempted)
+        if attempted is None or own is None or at in self.known:
+            return False
+        return own == _offset(there) and not same(there, attempted)
 
     def is_doubtful(self, at: Partition, there: StoredOffset) -> bool:
         """Whether it may have been read before what is known was written, or deleted: it has to be read again."""
