@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
 
@@ -30,7 +31,7 @@ from shim.upstream import TopicReader
 from tests.conftest import TopicFactory
 from tests.migration.mirrored import SETTINGS, Mirrored, eventually, mirrored, transaction
 from tests.migration.test_changing_hands import Administered, administered
-from tests.migration.test_first_contact import TIMEOUT_S
+from tests.migration.test_first_contact import TIMEOUT_S, commit
 from tests.migration.test_transactions import begun, offsets_at
 from tests.waiting import wait_until
 from tests.wire import WireClient
@@ -261,11 +262,19 @@ def test_who_has_the_partition_after_one_that_was_killed_tells_the_cluster(
     settings: dict[str, str | int] = {"offsets.log": offsets_log}
     if offsets_log == "kafka":
         settings |= {"offsets.log.topics.prefix": f"__{topic}", "offsets.topic.replication.factor": 1}
-    with administered(broker, tmp_path / "data", **{**settings, "offsets.mirror.upstream": "false"}) as at:
-        begun(at.shim.bootstrap, group, topic, 0, PENDING)
-        _delete_offset(at, group, topic)
-        at.shim.kill()
-        at.shim.restart()  # it ends in its log what is left open of the transaction
-    with administered(broker, tmp_path / "data", **settings):
-        # Brokers say so once nothing of it is pending there; before that they are asked again.
-        assert offsets_at(broker.bootstrap_servers, group, topic) == [OFFSET_INVALID, OFFSET_INVALID]
+    with ExitStack() as in_the_end:
+        with administered(broker, tmp_path / "data", **{**settings, "offsets.mirror.upstream": "false"}) as at:
+            commit(at.shim.bootstrap, group, topic, COMMITTED)  # it has read the cluster's log then
+            begun(at.shim.bootstrap, group, topic, 0, PENDING)
+            in_the_end.callback(_abort_what_is_open, broker.bootstrap_servers, group)
+            _delete_offset(at, group, topic)
+            at.shim.kill()
+            at.shim.restart()  # it ends in its log what is left open of the transaction
+        with administered(broker, tmp_path / "data", **settings):
+            # Brokers say so once nothing of it is pending there; before that they are asked again.
+            assert offsets_at(broker.bootstrap_servers, group, topic) == [OFFSET_INVALID, OFFSET_INVALID]
+
+
+def _abort_what_is_open(bootstrap: str, group: str) -> None:
+    """Groups of other tests may be in the same partition of the cluster's log, and would wait for it."""
+    Producer({"bootstrap.servers": bootstrap, "transactional.id": f"of-{group}"}).init_transactions(TIMEOUT_S)
