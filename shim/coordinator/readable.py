@@ -106,8 +106,7 @@ class ReadablePartition(ReplayedPartition):
 
     def from_zookeeper(self, group_id: str) -> bool:
         """Whether the group's offsets were in ZooKeeper at first."""
-        known = self._state.hands.get(group_id)
-        return known is not None and bool(known.from_zookeeper)
+        return self._state.from_zookeeper(group_id)
 
     def written(self, group_id: str) -> Mapping[tuple[str, int], WrittenValue]:
         """By topic and partition, what ZooKeeper has by the shim's hand, or is about to have."""

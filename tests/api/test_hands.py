@@ -28,11 +28,10 @@ from protocol.messages import (
     streams_group_heartbeat,
     sync_group,
 )
-from protocol.own.state_log import Hands
 from shim.api import Services
 from shim.coordinator import GroupCoordinator
 from shim.migration.hands.gathering import Gathering
-from shim.migration.hands.placements import Placements, Whose
+from shim.migration.hands.placements import Opens, Placements, Whose
 from shim.migration.stores import Stores
 from tests.api.driving import Client, call, services
 
@@ -53,7 +52,7 @@ class Placed:
         self._found = found
         self.whose = dict(_WHOSE)
         self.asked: list[str] = []
-        self.new: list[Hands | None] = []
+        self.opens: list[Opens | None] = []
         self.seen: list[tuple[str, str, int]] = []
         self.on_their_way: list[str] = []
         self.gatherings: dict[str, Gathering] = {}
@@ -71,9 +70,9 @@ class Placed:
     def of(self, group_id: str) -> Whose:
         return self.whose[group_id]
 
-    async def find_out(self, group_id: str, new: Hands | None) -> ErrorCode:
+    async def find_out(self, group_id: str, opens: Opens | None) -> ErrorCode:
         self.asked.append(group_id)
-        self.new.append(new)
+        self.opens.append(opens)
         await asyncio.sleep(0)
         if isinstance(self._found, ErrorCode):
             return self._found
@@ -197,17 +196,42 @@ async def test_what_is_the_clusters_is_answered_by_the_cluster(
     (frame,) = client.asked
     assert api.parse_request(version, frame, 4)[1] == asked
     opens = {
-        offset_commit.API: Hands.SERVED,
-        join_group.API: Hands.SERVED,
-        consumer_group_heartbeat.API: Hands.PASSED_THROUGH,  # nobody else serves these protocols
-        streams_group_heartbeat.API: Hands.PASSED_THROUGH,
+        offset_commit.API: Opens.CLASSIC,
+        join_group.API: Opens.CLASSIC,
+        consumer_group_heartbeat.API: Opens.CONSUMER,
+        streams_group_heartbeat.API: Opens.STREAMS,
     }
     assert placed.asked == ([UNKNOWN] if api in opens and group == UNKNOWN else [])
-    assert placed.new == [opens[api] for _ in placed.asked]
+    assert placed.opens == [opens[api] for _ in placed.asked]
     tells = api in (offset_commit.API, heartbeat.API, sync_group.API)
     assert placed.seen == ([(group, "m", 3)] if tells else [])
-    changes = api in (offset_commit.API, offset_delete.API)
-    assert placed.on_their_way == ([group] if changes else [])
+    is_waited_for = api in (
+        offset_commit.API,
+        offset_delete.API,
+        consumer_group_heartbeat.API,
+        streams_group_heartbeat.API,
+    )
+    assert placed.on_their_way == ([group] if is_waited_for else [])
+
+
+@pytest.mark.parametrize(
+    ("api", "request_"),
+    [
+        (consumer_group_heartbeat.API, consumer_group_heartbeat.ConsumerGroupHeartbeatRequest(UNKNOWN, "m", 0)),
+        (streams_group_heartbeat.API, streams_group_heartbeat.StreamsGroupHeartbeatRequest(UNKNOWN, "m", 0)),
+    ],
+    ids=["consumer", "streams"],
+)
+async def test_a_heartbeat_that_makes_no_group_is_the_clusters_to_refuse(api: Api[Any, Any], request_: Any) -> None:
+    """As is one that would, where the cluster does not have that protocol: the group stays nobody's."""
+    refused = api.response(0, ErrorCode.GROUP_ID_NOT_FOUND, "no")
+    for epoch in (-2, -1, 3):
+        placed, client = Placed(), Client(broker=broker(api, lambda _: refused))
+        assert await answer(api, 0, request_._replace(member_epoch=epoch), await to(placed), client) == refused
+        assert placed.asked == []
+    placed, client = Placed(Whose.UNKNOWN), Client(broker=broker(api, lambda _: refused))
+    assert await answer(api, 0, request_, await to(placed), client) == refused
+    assert (placed.asked, placed.of(UNKNOWN)) == ([UNKNOWN], Whose.UNKNOWN)
 
 
 async def test_a_group_that_nobody_knows_is_found_out_about_once_and_served() -> None:

@@ -3,7 +3,9 @@
 import pytest
 
 from protocol.errors import ErrorCode as E
+from protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 from protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest, StreamsGroupHeartbeatResponse
 from protocol.offsets_log import (
     GroupMetadataKey,
     GroupMetadataValue,
@@ -256,3 +258,27 @@ def test_one_from_before_there_were_such_records_leaves_one_when_it_goes() -> No
     d.delete_group()
     assert d.coordinator.hands_of("g") is Hands.SERVED
     assert d.coordinator.hands()["g"].cause == "it was served"
+
+
+@pytest.mark.parametrize(("from_zookeeper", "step"), [(False, "migrate rollback"), (True, "migrate advance")])
+def test_who_comes_with_another_protocol_is_told_the_step_that_leads_to_the_cluster(
+    from_zookeeper: bool, step: str
+) -> None:
+    d = Driven()
+    ticket = d.ticket()
+    outcome = d.coordinator.take_in_hand(
+        d.now, "g", Hands.SERVED, "why", ticket, Step.KAFKA, from_zookeeper=from_zookeeper
+    )
+    d.take(outcome)
+    for decide, request in (
+        (d.coordinator.consumer_group_heartbeat, ConsumerGroupHeartbeatRequest("g", "m", 0)),
+        (d.coordinator.streams_group_heartbeat, StreamsGroupHeartbeatRequest("g", "m", 0)),
+    ):
+        ticket = d.ticket()
+        d.take(decide(d.now, CALLER, 0, request, ticket))
+        refused = d.answers[ticket]
+        assert isinstance(refused, ConsumerGroupHeartbeatResponse | StreamsGroupHeartbeatResponse)
+        assert refused.error_code == E.GROUP_ID_NOT_FOUND
+        assert f"(offset-shim {step}, until it is upstream)" in (refused.error_message or "")
+    assert len(d.events) == 2
+    assert all("is refused: the shim serves the group" in event for event in d.events)

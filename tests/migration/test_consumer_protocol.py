@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
-import time
+import uuid
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
+from typing import Final
 
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from shim.demo.parts import Broker
+from protocol.errors import ErrorCode
+from protocol.messages import consumer_group_heartbeat
+from protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from shim.demo.parts import Broker, free_port
 from tests.admin.live.running import offset_shim
 from tests.conftest import TopicFactory
 from tests.java_tools import console_consumer
+from tests.migration.consumer_members import Member, until
 from tests.migration.modern_clients import NO_OFFSET, values, write
-from tests.migration.test_changing_hands import administered
-from tests.migration.test_first_contact import committed
+from tests.migration.test_changing_hands import Administered, administered
+from tests.migration.test_first_contact import commit, committed
+from tests.shim_process import Shim
+from tests.wire import WireClient
 
 
 def came(at: str, group: str, topic: str, protocol: str) -> None:
@@ -34,43 +41,9 @@ def came(at: str, group: str, topic: str, protocol: str) -> None:
         consumer.close()
 
 
-class Member:
-    """Of librdkafka."""
-
-    def __init__(self, at: str, group: str, topic: str, protocol: str = "consumer") -> None:
-        self.errors: list[KafkaError] = []
-        self._consumer = Consumer(
-            {"bootstrap.servers": at, "group.id": group, "group.protocol": protocol, "enable.auto.commit": "false"}
-        )
-        self._consumer.subscribe([topic])
-
-    @property
-    def assigned(self) -> set[int]:
-        """After it has had its turn."""
-        message = self._consumer.poll(0.05)
-        if message is not None and (error := message.error()) is not None:
-            self.errors.append(error)
-        return {each.partition for each in self._consumer.assignment()}
-
-    def commit(self, topic: str, offset: int) -> None:
-        partitions = [TopicPartition(topic, each, offset) for each in self.assigned]
-        for each in self._consumer.commit(offsets=partitions, asynchronous=False):
-            assert each.error is None
-
-    def close(self) -> None:
-        self._consumer.close()
-
-
 def share_both(*members: Member) -> None:
     """Wait until the two partitions are assigned, all of them to somebody."""
     until(lambda: all(shares := [each.assigned for each in members]) and sum(map(len, shares)) == 2)
-
-
-def until(holds: Callable[[], bool]) -> None:
-    """``holds`` polls, so it waits."""
-    deadline = time.monotonic() + 60
-    while not holds():
-        assert time.monotonic() < deadline
 
 
 def test_a_new_one_goes_through_to_the_cluster(
@@ -78,7 +51,10 @@ def test_a_new_one_goes_through_to_the_cluster(
 ) -> None:
     """With two members that share it; one has come before the shim is killed, and goes on behind that."""
     topic, group = make_topic(partitions=2), fresh_name()
-    with administered(broker, tmp_path / "data") as at, closing(Member(at.shim.bootstrap, group, topic)) as first:
+    with (
+        administered(broker, tmp_path / "data") as at,
+        closing(Member({"bootstrap.servers": at.shim.bootstrap}, group, topic)) as first,
+    ):
         share_both(first)
         told = at.status(group)
         assert (told["offsets_storage"], told["state"], told["type"], told["members"]) == (
@@ -88,13 +64,13 @@ def test_a_new_one_goes_through_to_the_cluster(
         first.commit(topic, 3)
         at.shim.kill()
         at.shim.restart()
-        with closing(Member(at.shim.bootstrap, group, topic)) as second:
+        with closing(Member({"bootstrap.servers": at.shim.bootstrap}, group, topic)) as second:
             share_both(first, second)
             first.commit(topic, 5)
             second.commit(topic, 5)
         assert not first.errors + second.errors
         # One of the classic protocol joins them, as brokers let it: there are never two coordinators.
-        with closing(Member(at.shim.bootstrap, group, topic, "classic")) as classic:
+        with closing(Member({"bootstrap.servers": at.shim.bootstrap}, group, topic, "classic")) as classic:
             share_both(first, classic)
         for asked in (at.shim.bootstrap, broker.bootstrap_servers):
             assert committed(asked, group, topic) == 5
@@ -120,7 +96,7 @@ def test_one_that_is_served_is_refused_until_it_is_given_back(
     topic, group = make_topic(), fresh_name()
     with administered(broker, tmp_path / "data") as at:
         came(at.shim.bootstrap, group, topic, "classic")
-        with closing(Member(at.shim.bootstrap, group, topic)) as member:
+        with closing(Member({"bootstrap.servers": at.shim.bootstrap}, group, topic)) as member:
             until(lambda: bool(member.assigned or member.errors))
             (error,) = member.errors
             assert error.code() == KafkaError._FATAL
@@ -132,11 +108,55 @@ def test_one_that_is_served_is_refused_until_it_is_given_back(
 
         (back,) = at.migrate("rollback", group, "--yes").json["groups"]
         assert back["offsets_storage"] == "upstream"
-        with closing(Member(at.shim.bootstrap, group, topic)) as member:
+        with closing(Member({"bootstrap.servers": at.shim.bootstrap}, group, topic)) as member:
             until(lambda: bool(member.assigned or member.errors))
             assert not member.errors
             assert at.status(group)["type"] == "Consumer"
             assert committed(at.shim.bootstrap, group, topic) == 7
+
+
+_HELD_UP: Final = """
+import asyncio
+from shim.net.session import ClientSession
+
+ask = ClientSession.ask
+
+def held_up(self, frame, *, prompt=True):
+    if b"joining-late" not in bytes(frame[:80]):
+        return ask(self, frame, prompt=prompt)
+
+    async def later():
+        await asyncio.sleep(1)
+        return await ask(self, frame, prompt=prompt)
+
+    return later()
+
+ClientSession.ask = held_up
+"""
+
+
+def test_a_heartbeat_on_its_way_is_waited_for_when_a_group_is_taken_over(
+    broker: Broker, tmp_path: Path, make_topic: TopicFactory, fresh_name: Callable[[], str]
+) -> None:
+    """With it the cluster gives partitions, while the shim would have the group by then."""
+    topic, group, admin = make_topic(), fresh_name(), f"127.0.0.1:{free_port()}"
+    commit(broker.bootstrap_servers, group, topic, 5)
+    args = ["--admin", admin]
+    with Shim(broker.bootstrap_servers, tmp_path / "data", args=args, patch=_HELD_UP, passes_groups=True) as shim:
+        at = Administered(shim, admin)
+        commit(shim.bootstrap, group, topic, 5)
+        with WireClient(shim.broker_port(broker.node_id), client_id="joining-late") as client:
+            joining = ConsumerGroupHeartbeatRequest(
+                *(group, str(uuid.uuid4()), 0, None, None, 60_000, (topic,)), topic_partitions=()
+            )
+            client.send(consumer_group_heartbeat.API, 1, joining)
+            until(lambda: at.status(group)["offsets_storage"] == "upstream")
+            (refused,) = at.migrate("start", group, "--yes").json["not_done"]
+            _, joined = client.receive(consumer_group_heartbeat.API, 1)
+        assert joined.error_code == ErrorCode.NONE
+        assert "the consumer protocol (KIP-848)" in refused["error"]
+        told = at.status(group)
+        assert (told["offsets_storage"], told["type"]) == ("upstream", "Consumer")
 
 
 def test_one_that_is_empty_stays_until_its_clients_have_changed(

@@ -3,27 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Final
+from typing import Any, Final
 
 from protocol.apis import ApiKey
 from protocol.errors import ErrorCode
-from protocol.own.state_log import Hands
 from shim.api.authorization import AnyCall, Handle, Policy, authorized_for_groups
 from shim.api.call import Services
 from shim.api.hands.other_stores import change_in_stores
 from shim.api.hands.passing import CHANGES_OFFSETS, passed
 from shim.api.hands.when import FollowUp, when
 from shim.migration.hands.gathering import Gathering
-from shim.migration.hands.placements import SERVED, Whose
+from shim.migration.hands.placements import SERVED, Opens, Whose
 
-_OPENS: Final[Mapping[ApiKey, Hands]] = {
-    ApiKey.JOIN_GROUP: Hands.SERVED,
-    ApiKey.OFFSET_COMMIT: Hands.SERVED,
-    ApiKey.TXN_OFFSET_COMMIT: Hands.SERVED,
-    ApiKey.CONSUMER_GROUP_HEARTBEAT: Hands.PASSED_THROUGH,
-    ApiKey.STREAMS_GROUP_HEARTBEAT: Hands.PASSED_THROUGH,
+_OPENS: Final[Mapping[ApiKey, Opens]] = {
+    ApiKey.JOIN_GROUP: Opens.CLASSIC,
+    ApiKey.OFFSET_COMMIT: Opens.CLASSIC,
+    ApiKey.TXN_OFFSET_COMMIT: Opens.CLASSIC,
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: Opens.CONSUMER,
+    ApiKey.STREAMS_GROUP_HEARTBEAT: Opens.STREAMS,
 }
-"""Requests that make a group where there is none; in whose hands one is then that nobody knows."""
+"""Requests that make a group where there is none."""
+_JOINING: Final = 0
+"""The epoch in heartbeats of these kinds."""
 _AT_ONCE: Final = frozenset({ApiKey.HEARTBEAT, ApiKey.LEAVE_GROUP})
 """They tell no offset, change none, and give nobody partitions: no harm in passing them on where another shim may have
 taken the group over."""
@@ -52,11 +53,19 @@ def about_one(key: ApiKey, policy: Policy, served: Handle, opening: Handle) -> H
         if whose is Whose.CHANGING:
             call.fail(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
             return None
-        if whose is Whose.UNKNOWN and key in _OPENS:
+        if whose is Whose.UNKNOWN and _makes_one(key, call.request):
             return opening(services, call)
         return _passed_on(services, call, key, route)
 
     return route
+
+
+def _makes_one(key: ApiKey, request: Any) -> bool:
+    """Whether it makes a group that is not there; brokers refuse others, and so the cluster does."""
+    opens = _OPENS.get(key)
+    if opens in (None, Opens.CLASSIC):
+        return opens is not None
+    return bool(request.group_id) and request.member_epoch == _JOINING
 
 
 def _passed_on(services: Services, call: AnyCall, key: ApiKey, otherwise: Handle) -> FollowUp | None:
@@ -85,10 +94,13 @@ def finding_out(key: ApiKey, handle: Handle) -> Handle:
 
         def found(error: ErrorCode) -> FollowUp | None:
             whose = services.placements.of(group_id)
-            if error or whose not in (*SERVED, Whose.PASSED_THROUGH):
+            to_the_cluster = whose is Whose.PASSED_THROUGH or (
+                whose is Whose.UNKNOWN and _OPENS[key] is not Opens.CLASSIC  # it does not have that protocol
+            )
+            if error or not (whose in SERVED or to_the_cluster):
                 call.fail(error or ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
                 return None
-            if whose is Whose.PASSED_THROUGH:
+            if to_the_cluster:
                 return _passed_on(services, call, key, find_out)
             if whose is Whose.SERVED_WITH_STORES and key in CHANGES_OFFSETS:
                 return change_in_stores(services, call, key, handle)

@@ -15,6 +15,9 @@ from shim.api.hands.when import FollowUp
 CHANGES_OFFSETS: Final = frozenset(
     {ApiKey.OFFSET_COMMIT, ApiKey.TXN_OFFSET_COMMIT, ApiKey.OFFSET_DELETE, ApiKey.DELETE_GROUPS}
 )
+_WAITED_FOR: Final = CHANGES_OFFSETS | {ApiKey.CONSUMER_GROUP_HEARTBEAT, ApiKey.STREAMS_GROUP_HEARTBEAT}
+"""What is to be answered before a group goes into other hands; heartbeats of these kinds make members, and give them
+partitions."""
 _HELD_BACK: Final = frozenset({ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP})
 """Those that a broker may have a reason to answer late."""
 
@@ -32,7 +35,7 @@ def passed_all(services: Services, call: AnyCall, key: ApiKey, group_ids: Collec
     newer = _NEWER.get((key, call.version), _Newer(call.version))
     frame = call.broker_frame(newer.version, newer.request(call.request))
     asked = asyncio.ensure_future(call.connection.ask(frame, prompt=key not in _HELD_BACK))
-    if key in CHANGES_OFFSETS:
+    if key in _WAITED_FOR:
         services.placements.passing(group_ids, asked)
     return _answered(call, newer, asked)
 

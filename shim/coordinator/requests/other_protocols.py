@@ -15,6 +15,8 @@ from shim.coordinator import events
 from shim.coordinator.decision import Decision
 from shim.coordinator.outcome import Asker, Caller
 
+_GIVEN_BACK = "given back to the cluster (offset-shim migrate rollback"
+
 _Response = ConsumerGroupHeartbeatResponse | StreamsGroupHeartbeatResponse
 
 
@@ -28,7 +30,8 @@ def _refused(
             response = response_of(0, ErrorCode.INVALID_REQUEST, "GroupId can't be empty.")
         else:
             decision.tell(events.of_another_protocol(protocol, request, caller))
-            response = response_of(0, ErrorCode.GROUP_ID_NOT_FOUND, _what_to_do(request.group_id))
+            what_to_do = _what_to_do(request.group_id, decision.state.from_zookeeper(request.group_id))
+            response = response_of(0, ErrorCode.GROUP_ID_NOT_FOUND, what_to_do)
         decision.answer(asker, response)
 
     return refuse
@@ -38,8 +41,10 @@ consumer_group_heartbeat = _refused("the consumer protocol (KIP-848)", ConsumerG
 streams_group_heartbeat = _refused("the streams protocol (KIP-1071)", StreamsGroupHeartbeatResponse)
 
 
-def _what_to_do(group_id: str) -> str:
+def _what_to_do(group_id: str, from_zookeeper: bool) -> str:
+    """A step back is one towards ZooKeeper, for a group that was there."""
+    moved = "moved on to the cluster (offset-shim migrate advance" if from_zookeeper else _GIVEN_BACK
     return (
         f"Group {group_id} is served by offset-shim, with the classic protocol: use group.protocol=classic, or have it "
-        "given back to the cluster (offset-shim migrate rollback)."
+        f"{moved}, until it is upstream)."
     )

@@ -103,6 +103,11 @@ class PartitionState:
         step = self.step_of(group_id)
         return step in ZOOKEEPER_IS_RIGHT or (step is Step.KAFKA_DUAL and group_id not in self.unused_elsewhere)
 
+    def from_zookeeper(self, group_id: str) -> bool:
+        """Whether the group's offsets were in ZooKeeper at first."""
+        word = self.hands.get(group_id)
+        return word is not None and bool(word.from_zookeeper)
+
     def used_elsewhere_until(self, group_id: str) -> int:
         """When somebody may have gone by its offsets last of whom nothing is heard here; 0 where nobody may have."""
         word = self.hands.get(group_id)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from enum import Enum, auto
 from functools import partial
 from typing import Any, Final, NamedTuple
@@ -24,7 +24,7 @@ from shim.logged_once import LoggedOnce
 from shim.migration.deciding import ask, decide
 from shim.migration.dual.lookup import Lookup
 from shim.migration.hands.gathering import Gathering
-from shim.offsets.cluster.groups import NOBODY, ClusterGroups
+from shim.offsets.cluster.groups import NOBODY, ClusterGroups, ConsumerGroup, StreamsGroup
 from shim.offsets.store import StoreError
 from shim.runtime import Runtime
 from shim.upstream.errors import ARRIVES_WITHIN_SECONDS, PASSED_ON_WITHIN_SECONDS, UpstreamError
@@ -61,6 +61,22 @@ SERVED: Final = frozenset({Whose.SERVED, Whose.SERVED_WITH_STORES})
 _WHOSE: Final = {Hands.SERVED: Whose.SERVED, Hands.PASSED_THROUGH: Whose.PASSED_THROUGH, None: Whose.UNKNOWN}
 
 
+class Opens(Enum):
+    """The protocol of a request that makes a group where there is none."""
+
+    CLASSIC = auto()
+    CONSUMER = auto()
+    """KIP-848: such groups the cluster serves, where it has that protocol."""
+    STREAMS = auto()
+    """KIP-1071: likewise."""
+
+
+_KINDS: Final[Mapping[Opens, type[ConsumerGroup | StreamsGroup]]] = {
+    Opens.CONSUMER: ConsumerGroup,
+    Opens.STREAMS: StreamsGroup,
+}
+
+
 class Seen(NamedTuple):
     """Of a member of a group that is passed through. ``at``: seconds, of a clock that only runs forward."""
 
@@ -81,7 +97,7 @@ class Placement:
         self.gathering: Gathering | None = None
         self.in_flight = 0
         self.idle = asyncio.Event()
-        """Set while nothing that the shim has passed on may yet change an offset."""
+        """Set while nothing that the shim has passed on may yet change an offset, or give somebody partitions."""
         self.idle.set()
 
     @property
@@ -108,7 +124,7 @@ class Placements:
         self._new_served = settings.group_new_served
         self._open: dict[str, Placement] = {}
         self._seen: dict[tuple[str, str], Seen] = {}
-        self._finding: dict[tuple[str, Hands | None], asyncio.Task[ErrorCode]] = {}
+        self._finding: dict[tuple[str, Opens | None], asyncio.Task[ErrorCode]] = {}
         self._turns = asyncio.Semaphore(_LOOKED_FOR_AT_ONCE)
         self._trouble = LoggedOnce(log)
         self._followed = followed
@@ -164,27 +180,30 @@ class Placements:
         coordinator = self._runtime.coordinator(self._runtime.partition_of(group_id))
         return coordinator is None or coordinator.hands_of(group_id) is Hands.SERVED
 
-    async def find_out(self, group_id: str, new: Hands | None) -> ErrorCode:
-        """NONE when :meth:`of` says it from now on; otherwise why not for now, at which clients ask again. ``new``: in
-        whose hands one is that nobody knows, and which is made with this; None: none is, and it stays UNKNOWN."""
-        task = self._finding.get((group_id, new))
+    async def find_out(self, group_id: str, opens: Opens | None) -> ErrorCode:
+        """NONE when :meth:`of` says it from now on; otherwise why not for now, at which clients ask again. ``opens``:
+        what makes one that nobody knows; None: nothing does, and it stays UNKNOWN, as it does where the cluster does
+        not have that protocol."""
+        task = self._finding.get((group_id, opens))
         if task is None:
-            task = asyncio.get_running_loop().create_task(self._find_out(group_id, new))
-            self._finding[group_id, new] = task
-            task.add_done_callback(lambda _: self._finding.pop((group_id, new), None))
+            task = asyncio.get_running_loop().create_task(self._find_out(group_id, opens))
+            self._finding[group_id, opens] = task
+            task.add_done_callback(lambda _: self._finding.pop((group_id, opens), None))
         return await asyncio.shield(task)  # others may wait for it, too
 
-    async def _find_out(self, group_id: str, new: Hands | None) -> ErrorCode:
+    async def _find_out(self, group_id: str, opens: Opens | None) -> ErrorCode:
         in_zookeeper = False
+        kind = _KINDS.get(opens) if opens is not None else None
         try:
             async with self._turns:
                 known = await self._known_as(group_id)
             self._trouble.went_well(_cluster_not_asked(group_id))
             if not known:  # not in a turn: one that hangs is no reason for others to wait
                 in_zookeeper = await self._knows_in_zookeeper(group_id)
-            if not known and not in_zookeeper and new is None:
+            is_new = not known and not in_zookeeper
+            if is_new and (opens is None or (kind and not await self._cluster_groups.has_kind(group_id, kind))):
                 return ErrorCode.NONE
-            if not known and not await self._followed(group_id):
+            if not known and (in_zookeeper or not kind) and not await self._followed(group_id):
                 return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         except StoreError as error:
             self._trouble.failed(_zookeeper_not_asked(group_id), error)
@@ -202,7 +221,7 @@ class Placements:
         elif in_zookeeper:
             hands, cause = Hands.SERVED, "ZooKeeper has offsets or consumers of it"
             step = Step.ZOOKEEPER
-        elif new is Hands.PASSED_THROUGH:
+        elif kind is not None:
             hands, cause = (
                 Hands.PASSED_THROUGH,
                 "its clients have a protocol that the cluster serves (KIP-848, KIP-1071)",
@@ -270,7 +289,8 @@ class Placements:
         return max(0.0, over_at - time.monotonic())
 
     def passing(self, group_ids: Iterable[str], answered: asyncio.Future[bytes]) -> None:
-        """Something that may change offsets of these groups is on its way to the cluster, until that is done."""
+        """Something that may change offsets of these groups, or give somebody partitions, is on its way to the cluster,
+        until that is done."""
         on_their_way = list(group_ids)
         for group_id in on_their_way:
             placement = self.open(group_id)

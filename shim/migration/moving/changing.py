@@ -23,7 +23,7 @@ from shim.migration.hands.placements import Placement, Placements, Whose
 from shim.migration.own_offsets import NotReadable, own_offsets
 from shim.migration.strangers import named
 from shim.migration.words import Refused
-from shim.offsets.cluster.groups import NOBODY, ClusterGroups, Committed
+from shim.offsets.cluster.groups import NOBODY, NOT_TOLD, ClusterGroups, Committed
 from shim.offsets.store import StoreError
 from shim.runtime import Runtime
 from shim.upstream.errors import UpstreamError
@@ -125,6 +125,11 @@ class Changing:
         if described.group_state in NOBODY:
             return ""
         members = described.members
+        if described.group_state == NOT_TOLD:
+            return (
+                f"group {group}: who is in it in the cluster, past the shim, is not told: allow the shim's principal "
+                "Describe on its topics"
+            )
         return (
             f"group {group} has {counted(len(members), 'member')} in the cluster, past the shim: {named(members)}: "
             "stop them there, or have them come through the shim"

@@ -102,7 +102,10 @@ class HandOver:
             gathered = await self._changing.gathered(group, placement, described.members)
             await self._changing.quiet(group, placement)
             # Whoever has come meanwhile, not through the shim, would go on at the cluster.
-            now_there = {each.member_id for each in (await self._cluster_groups.described(group)).members}
+            described_last = await self._cluster_groups.described(group)
+            if why := _other_protocol(described_last):
+                raise Refused(f"group {group}: {why}")
+            now_there = {each.member_id for each in described_last.members}
             if strangers := now_there - gathered.keys():
                 raise Refused(f"group {group}: {counted(len(strangers), 'member')} came to it in the cluster meanwhile")
             await self._cluster_groups.transactions_ended(group)

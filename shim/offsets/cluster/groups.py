@@ -48,6 +48,8 @@ Committed = dict[TopicPartition, CommittedOffset]
 DEAD: Final = "Dead"
 NOBODY: Final = ("Empty", DEAD)
 """States of groups that nobody is in."""
+NOT_TOLD: Final = "Unknown"
+"""The state of a group of which brokers do not tell it."""
 
 _PARTITIONS_A_REQUEST: Final = 1000
 
@@ -96,7 +98,8 @@ class Listed(NamedTuple):
 
 
 class ConsumerGroup(describe_groups.DescribedGroup):
-    """A group of the consumer protocol (KIP-848), which may be empty; assignments are left out."""
+    """A group of the consumer protocol (KIP-848), which may be empty; assignments are left out. Where the shim may not
+    describe a topic of it neither state nor members are told: it is :data:`NOT_TOLD`."""
 
     __slots__ = ()
 
@@ -277,10 +280,19 @@ class ClusterGroups:
         """Those of them that are such."""
         answer = await self._brokers.ask(node_id, kind.api, kind.request(tuple(groups), False))
         return {
-            each.group_id: _refusal(each.error_code, each.group_id) or _described(kind, each)
+            each.group_id: _refused_description(each) or _described(kind, each)
             for each in answer.groups
             if each.error_code not in _NOT_OF_THAT_KIND
         }
+
+    async def has_kind(self, group: str, kind: type[ConsumerGroup | StreamsGroup]) -> bool:
+        """Whether the cluster has that protocol, as the group's coordinator says: one that is off is offered, too."""
+        asked = next(each for each in _OTHER_KINDS if each.group is kind)
+        node_id = await self._coordinators.of(group)
+        if not await self._brokers.offers(node_id, asked.api):
+            return False
+        answer = await self._brokers.ask(node_id, asked.api, asked.request((group,), False))
+        return all(each.error_code != ErrorCode.UNSUPPORTED_VERSION for each in answer.groups)
 
     async def leave(self, group: str, members: Sequence[describe_groups.DescribedGroupMember]) -> None:
         """Have these members leave, who have gone without a word (KIP-345)."""
@@ -445,7 +457,15 @@ def _refusal(code: int, group: str) -> BrokerRefused | None:
     return BrokerRefused(code, f"group {group}") if code else None
 
 
+def _refused_description(described: Any) -> BrokerRefused | None:
+    if described.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED:  # which is said of one of that kind alone
+        return None
+    return _refusal(described.error_code, described.group_id)
+
+
 def _described(kind: _Kind, described: Any) -> describe_groups.DescribedGroup:
+    if described.error_code:
+        return kind.group(0, None, described.group_id, NOT_TOLD, kind.protocol_type)
     members = tuple(
         describe_groups.DescribedGroupMember(
             each.member_id, each.instance_id, each.client_id, each.client_host, b"", b""

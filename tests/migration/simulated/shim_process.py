@@ -24,14 +24,14 @@ from protocol.messages.offset_delete import (
     OffsetDeleteRequestTopic,
 )
 from protocol.messages.offset_fetch import OffsetFetchRequestGroup
-from protocol.own.state_log import Hands, Step
+from protocol.own.state_log import Step
 from shim.config import Settings
 from shim.coordinator import Caller, GroupCoordinator
 from shim.migration.deciding import decide
 from shim.migration.dual.dual_commit import DualCommit
 from shim.migration.dual.lookup import Lookup
 from shim.migration.feeding import Feeding
-from shim.migration.hands.placements import SERVED, Placements, Whose
+from shim.migration.hands.placements import SERVED, Opens, Placements, Whose
 from shim.migration.mirror.mirror import Mirror
 from shim.migration.moving.changing import Changing
 from shim.migration.moving.stepping import Stepping
@@ -173,7 +173,7 @@ class ShimProcess:
     async def _whose(self, group: str) -> Whose:
         """Raises NotDone where it is not served."""
         if self.placements.of(group) is Whose.UNKNOWN:
-            await self.placements.find_out(group, Hands.SERVED)
+            await self.placements.find_out(group, Opens.CLASSIC)
         whose = self.placements.of(group)
         if whose not in SERVED:
             raise NotDone(whose)
