@@ -132,7 +132,8 @@ def _commit(
         expire_timestamp=-1 if retention_ms == -1 else min(now + retention_ms, _INT64_MAX),
     )
     decision.write(key, value)
-    note_way_back(decision, request.group_id, [(topic, partition.partition_index)])
+    if request.group_id in decision.state.elsewhere:
+        note_way_back(decision, request.group_id, [(topic, partition.partition_index)])
     if remembered is not None:
         who = Who(request.generation_id_or_member_epoch, request.member_id, request.group_instance_id, *remembered)
         decision.remember(key, value, who)
