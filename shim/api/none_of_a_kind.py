@@ -31,10 +31,12 @@ class NoneOfAKind(NamedTuple):
             lambda groups: call.answer(self.response(0, tuple(groups))),
         )
 
-    def _answer(self, group_id: str, _: ReadablePartition) -> Any:
+    def _answer(self, group_id: str, partition: ReadablePartition) -> Any:
         if not group_id:
             return self.failed(group_id, ErrorCode.INVALID_GROUP_ID)
-        return self.described(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a {self.kind} group.", group_id)
+        # Kafka's tools show this: it is what brokers say.
+        why = f"is not a {self.kind} group" if group_id in partition.group_ids() else "not found"
+        return self.described(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} {why}.", group_id)
 
     def failure(self, call: _Call, error: ErrorCode) -> Any:
         return self.response(0, tuple(self.failed(group_id, error) for group_id in call.request.group_ids))

@@ -107,6 +107,25 @@ def test_whoever_reads_it_on_a_topic_knows_it(goes: Callable[[LoggedRecord], boo
         assert d.topic.replayed().overruled("g").keys() == {AT}
 
 
+def test_on_a_topic_what_a_transaction_brings_in_force_overrules_nothing() -> None:
+    """As it has the same records as a commit, and what was pending is no more."""
+    d = Deciding()
+    for offset in range(3):
+        d.begin(1, ("g", *AT), offset=offset)
+        d.begin(2, ("g", *AT), offset=offset + 10)  # behind it, so it is pending yet
+        d.end(1, committed=True)
+        assert d.topic.replayed().overruled("g") == {}
+        d.end(2, committed=offset == 1)
+        assert d.topic.replayed().overruled("g") == {}
+    d.begin(1, ("g", *AT), offset=PENDING)
+    _commits(d)
+    d.begin(2, ("g", *AT), offset=PENDING + 1)
+    d.end(2, committed=True)
+    d.end(1, committed=True)
+    (its,) = d.topic.replayed().overruled("g").values()
+    assert its.offsets == {PENDING}
+
+
 def test_what_was_overtaken_and_deleted_then() -> None:
     d = _begun()
     _commits(d)

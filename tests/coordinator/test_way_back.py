@@ -72,6 +72,27 @@ def test_there_and_back(commit: _Commits) -> None:
     assert _noted(d) == ON_ITS_WAY_BACK
 
 
+def test_an_offset_of_minus_one_is_not_taken_for_the_note() -> None:
+    """Clients may commit it."""
+    d = _begun()
+    _plainly(d, ELSE)
+    _plainly(d, BOTH_HAD)
+    for _ in range(2):
+        _plainly(d, -1)
+        assert _noted(d) == ON_ITS_WAY_BACK
+
+
+def test_of_many_offsets_each_is_noted_once() -> None:
+    d = _begun()
+    many = {("orders", number): NOTED for number in range(100)}
+    d.take(d.coordinator.write_ahead(d.now, "g", many, d.ticket()))
+    noted = len(d.state_records)
+    for offset in (ELSE, BOTH_HAD):
+        d.commit(offsets=[(*at, offset) for at in many], metadata="m")
+    assert len(d.state_records) == noted + len(many)
+    assert set(d.coordinator.written("g").values()) == {ON_ITS_WAY_BACK}
+
+
 def test_back_to_what_the_log_had_before_something_was_carried() -> None:
     """Otherwise that would be carried once more."""
     d = _begun(noted=WrittenValue(ELSE, VERSION, BOTH_HAD))

@@ -160,6 +160,9 @@ class AnyDecisions(RuleBasedStateMachine):
             for group, *place in self.d.overruled_in_cluster():
                 assert tuple(place) in replayed.overruled(group)
                 assert tuple(place) in self.d.coordinator.overruled(group)
+        if not compacted:  # and nothing more
+            for group in ("g", "h"):
+                assert replayed.overruled(group).keys() <= self.d.coordinator.overruled(group).keys()
         if not self.restarted:  # what it was loaded from has no transactions that are left open, and the local log has
             local = self.d.from_local()
             assert local.dump() == self.d.coordinator.dump()

@@ -59,9 +59,12 @@ def write_ahead(
 
 def note_way_back(decision: Decision, group_id: str, committed: Iterable[tuple[str, int]]) -> None:
     """Where one that was committed just now, by topic and partition, has come back to what is noted of ZooKeeper, the
-    note is another one from here on: after a crash nothing else tells that from no commit at all.
+    note is another one from here on: after a crash nothing else tells that from no commit at all. Once for all that is
+    committed together, of a group that is elsewhere, too.
     """
     state = decision.state
+    if group_id not in state.elsewhere:
+        return
     moved = state.offsets.moved.of(group_id)
     if not moved or state.step_of(group_id) is not Step.KAFKA_DUAL:
         return
@@ -73,7 +76,7 @@ def note_way_back(decision: Decision, group_id: str, committed: Iterable[tuple[s
             continue
         if noted.replaced == its.offset:
             notes[at] = noted._replace(replaced=NOT_CARRIED)  # it has been carried, or need not be any more
-        elif noted.replaced == NOT_CARRIED and noted.offset == its.offset:
+        elif noted.replaced == NOT_CARRIED and noted.offset == its.offset != NO_OFFSET:
             notes[at] = WrittenValue(NO_OFFSET, noted.version + 1)  # as if something else had been about to be written
     if notes:
         decision.write_written(group_id, notes)

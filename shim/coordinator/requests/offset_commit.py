@@ -75,6 +75,8 @@ def offset_commit(decision: Decision, caller: Caller, version: int, request: Off
                 partition_error = _commit(decision, remembered, request, topic.name, partition)
             partitions.append(OffsetCommitResponsePartition(partition.partition_index, partition_error))
         topics.append(OffsetCommitResponseTopic(topic.name, topic.topic_id, tuple(partitions)))
+    answered = ((topic.name, each.partition_index, each.error_code) for topic in topics for each in topic.partitions)
+    note_way_back(decision, request.group_id, ((name, number) for name, number, code in answered if not code))
     decision.answer(asker, OffsetCommitResponse(throttle_time_ms=0, topics=tuple(topics)))
 
 
@@ -84,10 +86,12 @@ def _commit_rows(decision: Decision, remembered: Caller | None, request: OffsetC
     # Generation, member and instance.
     who: Who | None = None if remembered is None else _new(Who, request[1:4] + remembered)
     for topic in request.topics:
-        rows = cast(CommitRows, topic.partitions)
-        decision.write_rows(group_id, topic.name, rows, who)
-        if group_id in decision.state.elsewhere:
-            note_way_back(decision, group_id, ((topic.name, number) for number, _, _ in rows.values()))
+        decision.write_rows(group_id, topic.name, cast(CommitRows, topic.partitions), who)
+    if group_id in decision.state.elsewhere:
+        of_topics = ((topic.name, cast(CommitRows, topic.partitions)) for topic in request.topics)
+        note_way_back(
+            decision, group_id, ((name, number) for name, rows in of_topics for number, _, _ in rows.values())
+        )
 
 
 def _check(group: Group | None, version: int, request: OffsetCommitRequest) -> ErrorCode:
@@ -132,8 +136,6 @@ def _commit(
         expire_timestamp=-1 if retention_ms == -1 else min(now + retention_ms, _INT64_MAX),
     )
     decision.write(key, value)
-    if request.group_id in decision.state.elsewhere:
-        note_way_back(decision, request.group_id, [(topic, partition.partition_index)])
     if remembered is not None:
         who = Who(request.generation_id_or_member_epoch, request.member_id, request.group_instance_id, *remembered)
         decision.remember(key, value, who)

@@ -35,6 +35,7 @@ def reset_offsets(
         return
     for each in changes:
         _set(decision, caller, group_id, each, cause)
+    note_way_back(decision, group_id, ((each.topic, each.partition) for each in changes))
     decision.answer(asker, OffsetsReset(ErrorCode.NONE))
 
 
@@ -68,7 +69,6 @@ def _set(decision: Decision, caller: Caller, group_id: str, change: OffsetReset,
             decision.delete(key, cause, caller, TAKEN_AWAY)
         return
     decision.write(key, OffsetCommitValue(change.offset, commit_timestamp=decision.now))
-    note_way_back(decision, group_id, [(change.topic, change.partition)])
     if decision.state.settings.offsets_history_retention_minutes > 0:
         replaced = NONE_REPLACED if change.expected == NONE_COMMITTED else change.expected
         value = OffsetHistoryValue(

@@ -174,8 +174,12 @@ class Offsets:
         What compaction has left does not say which. Where nothing is committed it may have been deleted.
         """
         was_pending = self.transactions.settle(producer, key)
-        if not was_pending and self.committed.get(key.group, key.topic, key.partition) is None:
-            self.overruled.note(key.group, (key.topic, key.partition), frozenset())
+        its = self.committed.get(key.group, key.topic, key.partition)
+        if its is None:
+            if not was_pending:
+                self.overruled.note(key.group, (key.topic, key.partition), frozenset())
+        elif was_pending:
+            self.overruled.came_into_force(key.group, (key.topic, key.partition), its.offset)
 
     def _set(self, key: OffsetCommitKey, value: OffsetCommitValue) -> None:
         self.touched.add(key.group)

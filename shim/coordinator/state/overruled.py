@@ -11,6 +11,7 @@ too, and is brought there when it comes into force here.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import islice
 from struct import Struct
 from typing import Final, NamedTuple
 
@@ -26,35 +27,58 @@ _MOST_OFFSETS: Final = 8
 
 
 class Overruled(NamedTuple):
-    """``at``: rises from one to the next. ``offsets``: what was pending, as far as that is known: the last ones of
-    many."""
+    """``at``: rises from one to the next. ``offsets``: what was pending, as far as that is known: some of many, the
+    last ones among them."""
 
     at: int
     offsets: frozenset[int]
+
+
+class _Noted(NamedTuple):
+    """``before``: what was noted of it until then."""
+
+    at: tuple[str, Partition]
+    offsets: frozenset[int]
+    before: Overruled | None
 
 
 class OverruledOffsets:
     """Of one offsets partition, by group, topic and partition, until somebody has brought them to the cluster.
     ``most``: so many partitions; of those beyond it is not known."""
 
-    __slots__ = ("_count", "_groups", "_most", "_noted")
+    __slots__ = ("_count", "_groups", "_last", "_most", "_noted")
 
     def __init__(self, most: int = 10_000) -> None:
         self._groups: dict[str, dict[Partition, Overruled]] = {}
         self._most = most
         self._count = 0
         self._noted = 0
+        self._last: _Noted | None = None
 
     def note(self, group: str, partition: Partition, offsets: frozenset[int]) -> None:
         """A commit or a deletion of that partition has come behind these."""
         before = self._groups.get(group, {}).get(partition)
+        self._last = None
         if before is None and self._count >= self._most:
             return
+        self._last = _Noted((group, partition), offsets, before)
         self._count += before is None
         self._noted += 1
-        if before is not None and len(before.offsets) < _MOST_OFFSETS:
-            offsets |= before.offsets
+        if before is not None:
+            offsets |= set(islice(before.offsets - offsets, max(0, _MOST_OFFSETS - len(offsets))))
         self._groups.setdefault(group, {})[partition] = Overruled(self._noted, offsets)
+
+    def came_into_force(self, group: str, partition: Partition, offset: int) -> None:
+        """That offset of a transaction that has ended. On a topic there is a commit right before: where it is the last
+        one that was noted, it was no other one's, and has overruled nothing, but what it overtakes in the cluster, too.
+        """
+        last, self._last = self._last, None
+        if last is None or last.at != (group, partition) or offset not in last.offsets:
+            return
+        if last.before is not None:
+            self._groups[group][partition] = last.before
+        else:
+            self.brought(group, {partition: self._groups[group][partition]})
 
     def of(self, group: str) -> Mapping[Partition, Overruled]:
         """A copy."""
@@ -66,6 +90,7 @@ class OverruledOffsets:
 
     def brought(self, group: str, those: Mapping[Partition, Overruled]) -> None:
         """``those``: as :meth:`of` gave them; what has been noted since is left."""
+        self._last = None
         its = self._groups.get(group, {})
         for partition, each in those.items():
             if its.get(partition) == each:
@@ -76,10 +101,12 @@ class OverruledOffsets:
 
     def forget(self, group: str) -> None:
         """The cluster's own are right, of that one."""
+        self._last = None
         self._count -= len(self._groups.pop(group, {}))
 
     def forget_offsets(self) -> None:
         """Which they were, as somebody else may have committed the same since."""
+        self._last = None
         for its in self._groups.values():
             for partition, each in its.items():
                 its[partition] = each._replace(offsets=frozenset())

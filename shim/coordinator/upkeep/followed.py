@@ -97,9 +97,12 @@ def follow_end(decision: Decision, end: TransactionEnd) -> None:
     if not decision.state.offsets.transactions.is_open(end.producer):
         return
     settled = decision.end_transaction(end)
+    in_force: dict[str, list[tuple[str, int]]] = {}
     for key, value, _ in settled:
         if value is not None and key.group in decision.state.elsewhere:
-            note_way_back(decision, key.group, [(key.topic, key.partition)])
+            in_force.setdefault(key.group, []).append((key.topic, key.partition))
+    for group_id, committed in in_force.items():
+        note_way_back(decision, group_id, committed)
     if decision.state.settings.offsets_history_retention_minutes > 0:
         # Who has committed is repeated for every offset, and may be a hundred times as long as that.
         room = decision.state.settings.commit_max_bytes

@@ -1,4 +1,4 @@
-"""Groups and their offsets, classic and KIP-848."""
+"""Groups and their offsets, classic, KIP-848 and KIP-1071."""
 
 import base64
 import time
@@ -19,6 +19,8 @@ from protocol.messages import (
     offset_commit,
     offset_delete,
     offset_fetch,
+    streams_group_describe,
+    streams_group_heartbeat,
     sync_group,
 )
 from tests.protocol_live.place import GROUP, SHARE, TRANSACTION, Place, scenario
@@ -309,6 +311,56 @@ def consumers_beat(place: Place, version: int) -> None:
             topic_partitions=(),
         )
         assert place.ask(consumer_group_heartbeat.API, version, matching).error_code == 0
+
+
+def new_instance(place: Place) -> tuple[str, str]:
+    """Of Kafka Streams: its group, and its member id."""
+    topic, group, member_id = place.new_topic(), place.new_group(), str(uuid.uuid4())
+    store = streams_group_heartbeat.TopicInfo(f"{group}-store-changelog", 0, 0, ())
+    subtopology = streams_group_heartbeat.Subtopology("0", (topic,), (), (store,), (), (), ())
+    request = streams_group_heartbeat.StreamsGroupHeartbeatRequest(
+        *(group, member_id, 0),
+        rebalance_timeout_ms=10_000,
+        topology=streams_group_heartbeat.Topology(1, (subtopology,)),
+        active_tasks=(),
+        standby_tasks=(),
+        warmup_tasks=(),
+        process_id="a process",
+        user_endpoint=streams_group_heartbeat.Endpoint("localhost", 1_234),
+        client_tags=(streams_group_heartbeat.KeyValue("zone", "a"),),
+    )
+    answer = place.ask_until(streams_group_heartbeat.API, 0, request, lambda response: response.error_code)
+    assert (answer.member_id, answer.member_epoch > 0, answer.heartbeat_interval_ms > 0) == (member_id, True, True)
+    return group, member_id
+
+
+@scenario(streams_group_heartbeat.API)
+def instances_beat(place: Place, version: int) -> None:
+    group, member_id = new_instance(place)
+    late = streams_group_heartbeat.StreamsGroupHeartbeatRequest(group, member_id, 99)
+    answer = place.ask(streams_group_heartbeat.API, version, late)
+    assert answer.error_code == ErrorCode.FENCED_MEMBER_EPOCH
+    assert answer.error_message
+    leaving = late._replace(member_epoch=-1)
+    assert place.ask(streams_group_heartbeat.API, version, leaving).error_code == 0
+
+
+@scenario(streams_group_describe.API)
+def describes_streams_groups(place: Place, version: int) -> None:
+    group, member_id = new_instance(place)
+    request = streams_group_describe.StreamsGroupDescribeRequest((group, "absent"), True)
+    by_id = {found.group_id: found for found in place.ask(streams_group_describe.API, version, request).groups}
+    assert by_id["absent"].error_code == ErrorCode.GROUP_ID_NOT_FOUND
+    found = by_id[group]
+    assert found.error_code == 0
+    assert found.authorized_operations != OPERATIONS_NOT_ASKED
+    assert found.topology is not None
+    (subtopology,) = found.topology.subtopologies or ()
+    assert [each.name for each in subtopology.state_changelog_topics] == [f"{group}-store-changelog"]
+    (member,) = found.members
+    assert (member.member_id, member.process_id, member.is_classic) == (member_id, "a process", False)
+    assert member.user_endpoint == streams_group_heartbeat.Endpoint("localhost", 1_234)
+    assert member.client_tags == (streams_group_heartbeat.KeyValue("zone", "a"),)
 
 
 @scenario(consumer_group_describe.API)
