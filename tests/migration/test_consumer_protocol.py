@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Final
 
+import pytest
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 from confluent_kafka.admin import AdminClient
 
@@ -24,6 +25,16 @@ from tests.migration.test_changing_hands import Administered, administered
 from tests.migration.test_first_contact import commit, committed
 from tests.shim_process import Shim
 from tests.wire import WireClient
+
+
+@pytest.fixture
+def group(broker: Broker, fresh_name: Callable[[], str]) -> Iterator[str]:
+    """It is gone in the end: a plan of all has a hindrance for it, in other tests, too."""
+    name = fresh_name()
+    yield name
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+    if name in {each.group_id for each in admin.list_consumer_groups().result(30).valid}:
+        admin.delete_consumer_groups([name])[name].result(30)
 
 
 def came(at: str, group: str, topic: str, protocol: str) -> None:
@@ -47,10 +58,10 @@ def share_both(*members: Member) -> None:
 
 
 def test_a_new_one_goes_through_to_the_cluster(
-    broker: Broker, tmp_path: Path, make_topic: TopicFactory, fresh_name: Callable[[], str]
+    broker: Broker, tmp_path: Path, make_topic: TopicFactory, group: str
 ) -> None:
     """With two members that share it; one has come before the shim is killed, and goes on behind that."""
-    topic, group = make_topic(partitions=2), fresh_name()
+    topic = make_topic(partitions=2)
     with (
         administered(broker, tmp_path / "data") as at,
         closing(Member({"bootstrap.servers": at.shim.bootstrap}, group, topic)) as first,
@@ -77,10 +88,8 @@ def test_a_new_one_goes_through_to_the_cluster(
         assert at.status(group)["offsets_storage"] == "upstream"
 
 
-def test_javas_goes_through_too(
-    broker: Broker, tmp_path: Path, make_topic: TopicFactory, fresh_name: Callable[[], str]
-) -> None:
-    topic, group = make_topic(), fresh_name()
+def test_javas_goes_through_too(broker: Broker, tmp_path: Path, make_topic: TopicFactory, group: str) -> None:
+    topic = make_topic()
     by_protocol = {"group.protocol": "consumer"}
     with administered(broker, tmp_path / "data") as at:
         write(at.shim.bootstrap, topic, 0, range(5))
@@ -91,9 +100,9 @@ def test_javas_goes_through_too(
 
 
 def test_one_that_is_served_is_refused_until_it_is_given_back(
-    broker: Broker, tmp_path: Path, make_topic: TopicFactory, fresh_name: Callable[[], str]
+    broker: Broker, tmp_path: Path, make_topic: TopicFactory, group: str
 ) -> None:
-    topic, group = make_topic(), fresh_name()
+    topic = make_topic()
     with administered(broker, tmp_path / "data") as at:
         came(at.shim.bootstrap, group, topic, "classic")
         with closing(Member({"bootstrap.servers": at.shim.bootstrap}, group, topic)) as member:
@@ -136,10 +145,10 @@ ClientSession.ask = held_up
 
 
 def test_a_heartbeat_on_its_way_is_waited_for_when_a_group_is_taken_over(
-    broker: Broker, tmp_path: Path, make_topic: TopicFactory, fresh_name: Callable[[], str]
+    broker: Broker, tmp_path: Path, make_topic: TopicFactory, group: str
 ) -> None:
     """With it the cluster gives partitions, while the shim would have the group by then."""
-    topic, group, admin = make_topic(), fresh_name(), f"127.0.0.1:{free_port()}"
+    topic, admin = make_topic(), f"127.0.0.1:{free_port()}"
     commit(broker.bootstrap_servers, group, topic, 5)
     args = ["--admin", admin]
     with Shim(broker.bootstrap_servers, tmp_path / "data", args=args, patch=_HELD_UP, passes_groups=True) as shim:
@@ -153,16 +162,17 @@ def test_a_heartbeat_on_its_way_is_waited_for_when_a_group_is_taken_over(
             until(lambda: at.status(group)["offsets_storage"] == "upstream")
             (refused,) = at.migrate("start", group, "--yes").json["not_done"]
             _, joined = client.receive(consumer_group_heartbeat.API, 1)
+            told = at.status(group)
+            client.ask(consumer_group_heartbeat.API, 1, joining._replace(member_epoch=-1))
         assert joined.error_code == ErrorCode.NONE
         assert "the consumer protocol (KIP-848)" in refused["error"]
-        told = at.status(group)
         assert (told["offsets_storage"], told["type"]) == ("upstream", "Consumer")
 
 
 def test_one_that_is_empty_stays_until_its_clients_have_changed(
-    broker: Broker, tmp_path: Path, make_topic: TopicFactory, fresh_name: Callable[[], str]
+    broker: Broker, tmp_path: Path, make_topic: TopicFactory, group: str
 ) -> None:
-    topic, group = make_topic(), fresh_name()
+    topic = make_topic()
     came(broker.bootstrap_servers, group, topic, "consumer")
     with administered(broker, tmp_path / "data") as at:
         (planned,) = (each for each in at.migrate("plan").json["groups"] if each["group"] == group)
@@ -185,9 +195,9 @@ def test_one_that_is_empty_stays_until_its_clients_have_changed(
 
 
 def test_one_with_members_is_told_as_the_cluster_has_it(
-    broker: Broker, tmp_path: Path, make_topic: TopicFactory, fresh_name: Callable[[], str]
+    broker: Broker, tmp_path: Path, make_topic: TopicFactory, group: str
 ) -> None:
-    topic, group = make_topic(), fresh_name()
+    topic = make_topic()
     came(broker.bootstrap_servers, group, topic, "consumer")
     assigned: list[TopicPartition] = []
     settings = {"bootstrap.servers": broker.bootstrap_servers, "group.id": group, "group.protocol": "consumer"}
@@ -205,6 +215,3 @@ def test_one_with_members_is_told_as_the_cluster_has_it(
             assert (told["state"], told["type"], told["members"]) == ("Stable", "Consumer", 1)
     finally:
         consumer.close()
-        # A plan of all has a hindrance for it, in other tests, too.
-        admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
-        admin.delete_consumer_groups([group])[group].result(30)
