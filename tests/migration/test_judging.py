@@ -89,6 +89,28 @@ def test_what_was_deleted_by_somebody_and_is_written_anew_is_newer() -> None:
     assert znodes.judge(AT, StoredOffset(7, 0), 6) is Verdict.OURS
 
 
+def test_who_creates_what_the_shim_was_about_to_write_again_is_newer() -> None:
+    """Where nobody has told what became of the shim's own write: the log has not moved on, so that says nothing."""
+    znodes = Znodes({})
+    znodes.stands(AT, StoredOffset(5, 3))
+    znodes.gone(AT)
+    znodes.attempt({AT: StoredOffset(5, 0)})
+    assert znodes.judge(AT, StoredOffset(7, 0), 5) is Verdict.CARRY
+    assert znodes.judge(AT, StoredOffset(7, 0), 6) is Verdict.OURS, "it has since"
+    znodes.gone(AT)
+    znodes.attempt({AT: StoredOffset(6, 0)})
+    assert znodes.judge(AT, StoredOffset(7, 0), 6) is Verdict.OURS, "it had before"
+
+
+def test_who_creates_what_the_log_has_come_back_to_is_not() -> None:
+    znodes = Znodes({})
+    znodes.stands(AT, StoredOffset(5, 3))
+    znodes.moved.add(AT)
+    znodes.gone(AT)
+    znodes.attempt({AT: StoredOffset(5, 0)})
+    assert znodes.judge(AT, StoredOffset(7, 0), 5) is Verdict.OURS
+
+
 def test_what_failed_goes_on_being_brought_there_but_not_over_what_others_write() -> None:
     znodes = Znodes({})
     znodes.stands(AT, StoredOffset(5, 3))

@@ -31,10 +31,11 @@ class Znodes:
     it may not have any more. ``adopted``: whether the log has what stands there; until then ZooKeeper is right.
     ``undone``: what the log has (None: nothing) and whoever committed it was told that it failed: anybody else's is
     newer. ``deleted``: by the shim, and nothing was seen there since. ``replaced``: what the log had (None: nothing)
-    when it was about to carry what was attempted.
+    when it was about to carry what was attempted. ``restored``: of what was attempted, where the log had not moved, but
+    the znode was gone.
     """
 
-    __slots__ = ("adopted", "alike", "attempted", "deleted", "known", "moved", "replaced", "undone")
+    __slots__ = ("adopted", "alike", "attempted", "deleted", "known", "moved", "replaced", "restored", "undone")
 
     def __init__(
         self,
@@ -49,6 +50,7 @@ class Znodes:
         self.undone: dict[Partition, int | None] = {}
         self.deleted: set[Partition] = set()
         self.moved: set[Partition] = set()
+        self.restored: set[Partition] = set()
         self.adopted = attempted is not None
 
     def judge(self, at: Partition, there: StoredOffset, own: int | None) -> Verdict:
@@ -71,7 +73,7 @@ class Znodes:
         if _version(there) < _version(attempted or before or there):  # it was deleted, and created anew
             moved = moved and own is not None
         elif attempted is not None and _version(there) == _version(attempted):  # somebody else was faster
-            moved = True
+            moved = moved or at not in self.restored
         return Verdict.OURS if moved else Verdict.CARRY
 
     def came_back(self, at: Partition, there: StoredOffset, own: int | None) -> bool:
@@ -99,6 +101,10 @@ class Znodes:
     def attempt(self, written: Mapping[Partition, StoredOffset]) -> None:
         """What the log has is about to be written."""
         self.attempted.update(written)
+        self.restored -= written.keys()
+        self.restored |= {
+            at for at, each in written.items() if self.alike.get(at) == each.offset and at not in self.moved
+        }
         self.moved -= written.keys()
 
     def gone(self, at: Partition) -> None:

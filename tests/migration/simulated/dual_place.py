@@ -1,11 +1,11 @@
-"""A group at kafka+dual, in a shim and a ZooKeeper in memory."""
+"""A group at a step with dual commit, in a shim and a ZooKeeper in memory."""
 
 from __future__ import annotations
 
 import asyncio
 import random
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Final
 
@@ -18,6 +18,7 @@ from tests.migration.simulated.znode_tree import ZnodeTree
 SOON: Final = 30
 """Seconds, of the loop's own, in which all that can be done is."""
 GROUP: Final = "g"
+_STEPS: Final = (Step.ZOOKEEPER_DUAL, Step.KAFKA_DUAL)
 
 
 class DualPlace:
@@ -43,20 +44,28 @@ class DualPlace:
         """What stands there of the partitions that the log has."""
         return {at: layout.parse_offset(self.tree.leader.znodes[_path(at)].data) for at in self.log}
 
+    async def fetched(self) -> dict[int, int | None]:
+        """What a client is told."""
+        return await self.shim.does(self.shim.fetch(GROUP))
+
     def consumer(self, partition: int, offset: int) -> None:
         """An old one writes that."""
         self.tree.put(_path(partition), layout.offset_data(offset))
 
+    def deleted(self, partition: int) -> None:
+        """By somebody, past the shim."""
+        self.tree.remove(_path(partition))
+
     async def commit(self, offsets: Mapping[int, int | None]) -> None:
         await self.shim.does(self.shim.commit(GROUP, dict(offsets)))
 
-    async def begin(self, offset: int) -> None:
+    async def begin(self, offset: int, step: Step) -> None:
         """That is what both have of partition 0."""
         self.consumer(0, offset)
         await asyncio.sleep(SOON)
-        await self.shim.does(self.shim.fetch(GROUP))
-        for step in (Step.ZOOKEEPER_DUAL, Step.KAFKA_DUAL):
-            await self.shim.does(self.shim.stepping.move(GROUP, step, "a test"))
+        await self.fetched()
+        for each in _STEPS[: _STEPS.index(step) + 1]:
+            await self.shim.does(self.shim.stepping.move(GROUP, each, "a test"))
             await asyncio.sleep(SOON)
 
     async def ends_suddenly(self, meanwhile: Callable[[], None] = lambda: None) -> None:
@@ -77,11 +86,15 @@ def _path(partition: int) -> str:
     return layout.offset_path(GROUP, TOPIC, partition)
 
 
+def at_kafka_dual(folder: Path, offset: int) -> AbstractAsyncContextManager[DualPlace]:
+    return at_step(folder, offset, Step.KAFKA_DUAL)
+
+
 @asynccontextmanager
-async def at_kafka_dual(folder: Path, offset: int) -> AsyncIterator[DualPlace]:
+async def at_step(folder: Path, offset: int, step: Step) -> AsyncIterator[DualPlace]:
     at = DualPlace(folder)
     try:
-        await at.begin(offset)
+        await at.begin(offset, step)
         yield at
     finally:
         await at.shim.kill()
