@@ -1,7 +1,7 @@
 """The group coordinator of one offsets partition: every decision about its groups and offsets, and its deadlines."""
 
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Concatenate, ParamSpec, Protocol, TypeVar
 
 from protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
@@ -268,10 +268,11 @@ class GroupCoordinator(ReadablePartition):
         """Likewise, which offsets have become others."""
         self._state.offsets.moved = moved
 
-    def take_touched(self) -> set[str]:
-        """The groups whose offsets have changed since this was last asked, or since :meth:`loaded`."""
+    def take_touched(self) -> Collection[str]:
+        """The groups whose offsets have changed since this was last asked, or since :meth:`loaded`, in the order in
+        which they have."""
         offsets = self._state.offsets
-        touched, offsets.touched = offsets.touched, set()
+        touched, offsets.touched = offsets.touched, {}
         return touched
 
     def overruled_there(self, group_id: str, those: Mapping[tuple[str, int], Overruled]) -> None:

@@ -4,7 +4,10 @@ acknowledged last is what is left, in both places. See :mod:`tests.migration.sim
 from __future__ import annotations
 
 import asyncio
+import os
 import random
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -24,6 +27,8 @@ from tests.migration.simulated.world import World
 from tests.migration.simulated.znode_tree import ZnodeTree
 
 SHORT = 8
+ORDERED = 9016
+"""A world that was not the same each time where the order was a set's."""
 ROUNDS = 6
 SOON_SECONDS = 30  # of the loop's own
 PARTS = 20
@@ -32,6 +37,10 @@ A_PART = 100
 
 @pytest.fixture(autouse=True)
 def _writes_in_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    _in_the_loop(monkeypatch)
+
+
+def _in_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("shim.runtime.writer.WritingThread", WritesOf)
     monkeypatch.setattr("shim.runtime.snapshots.LEAST_RECORDS", 30)
 
@@ -69,6 +78,38 @@ def test_what_was_acknowledged_last_is_left(tmp_path: Path, caplog: pytest.LogCa
         counts += seen(seed, tmp_path)
     assert not [each for each in caplog.messages if each.startswith("cleaning failed")]
     assert counts >= Counter({what: SHORT * least for what, least in SEEN.items()})
+
+
+def tell(data_dir: Path) -> None:
+    """On standard output: what happens in that world, in a process of its own."""
+
+    async def of_world() -> None:
+        world = World(ORDERED, data_dir)
+        await world.run(ROUNDS)
+        print(*world.story, sep="\n")
+
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        _in_the_loop(monkeypatch)
+        virtual_time.run(of_world())
+
+
+def test_a_seed_is_the_same_world_each_time(tmp_path: Path) -> None:
+    """In whatever order sets of strings are."""
+    stories = [
+        subprocess.run(
+            [
+                sys.executable,
+                "-c",
+                f"import pathlib, {__name__} as model; model.tell(pathlib.Path({str(tmp_path / hashes)!r}))",
+            ],
+            env={**os.environ, "PYTHONHASHSEED": hashes},
+            stdout=subprocess.PIPE,
+            check=True,
+        ).stdout
+        for hashes in ("1", "2")
+    ]
+    assert stories[0]
+    assert stories[0] == stories[1]
 
 
 def test_where_the_log_is_right_what_clients_committed_last_stands(tmp_path: Path) -> None:

@@ -105,8 +105,8 @@ class Offsets:
         self.committed = OffsetTable()
         self.transactions = Transactions()
         self.overruled = OverruledOffsets()
-        self.touched: set[str] = set()
-        """Groups whose committed offsets have changed, until somebody has taken them from here."""
+        self.touched: dict[str, None] = {}
+        """Groups whose committed offsets have changed, in that order, until somebody has taken them from here."""
         self.before = Before()
         self.moved = Moved()
         """Of both, nobody asks until another one takes its place."""
@@ -126,7 +126,7 @@ class Offsets:
         if self.transactions.pending:
             for partition, _, _ in rows.values():
                 self._overtake(OffsetCommitKey(group, topic, partition))
-        self.touched.add(group)
+        self.touched[group] = None
         if group in self.before.groups:
             for partition, _, _ in rows.values():
                 self.before.note(group, topic, partition, self.committed)
@@ -137,7 +137,7 @@ class Offsets:
 
     def delete(self, key: OffsetCommitKey) -> None:
         """A tombstone: it takes what is pending, too."""
-        self.touched.add(key.group)
+        self.touched[key.group] = None
         self.committed.delete(key.group, key.topic, key.partition)
         if self.transactions.pending and (dropped := self.transactions.forget(key)) is not None:
             self.overruled.note(key.group, (key.topic, key.partition), dropped)
@@ -182,7 +182,7 @@ class Offsets:
             self.overruled.came_into_force(key.group, (key.topic, key.partition), its.offset)
 
     def _set(self, key: OffsetCommitKey, value: OffsetCommitValue) -> None:
-        self.touched.add(key.group)
+        self.touched[key.group] = None
         if key.group in self.moved.groups:
             self.moved.note(key.group, key.topic, key.partition, value.offset, self.committed)
         self.committed.set(key.group, key.topic, key.partition, committed_offset(value))

@@ -99,7 +99,7 @@ class OffsetsWatch:
         for group in list(islice(self._unread, _UNREAD_AT_ONCE)):
             del self._unread[group]
             wanted.add(layout.Offsets(group))
-        groups = {each.group: self._groups[each.group] for each in wanted}
+        groups = {name: self._groups[name] for name in sorted({each.group for each in wanted})}
         return Look(self._ensemble, self._fired, groups, wanted)
 
     async def _take(self, look: Look) -> None:

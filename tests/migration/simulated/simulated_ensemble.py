@@ -175,16 +175,18 @@ class SimulatedEnsemble:
     async def _many(
         self, serves: Iterable[tuple[str, Callable[[], Any]]], wrong: dict[str, EnsembleError] | None
     ) -> list[Any]:
-        sent = [(path, await self._send(serve)) for path, serve in serves]
-        answers = []
-        for path, asked in sent:
+        """In the order of the paths: that of whoever asks may be a set's, and no other at the next run."""
+        asked = list(serves)
+        sent = {path: await self._send(serve) for path, serve in sorted(asked, key=lambda each: each[0])}
+        answers = {}
+        for path, each in sent.items():
             try:
-                answers.append(await self._answer(asked))
+                answers[path] = await self._answer(each)
             except NoZnode as error:
                 if wrong is not None:
                     wrong[path] = error
-                answers.append(None)
-        return answers
+                answers[path] = None
+        return [answers[path] for path, _ in asked]
 
     # -- reading
 

@@ -6,6 +6,7 @@ import asyncio
 import contextvars
 import selectors
 from collections.abc import Callable, Coroutine
+from itertools import count
 from typing import Any, Final, TypeVar
 
 from shim.runtime import Clock
@@ -14,6 +15,8 @@ Result = TypeVar("Result")
 
 OWNER: Final[contextvars.ContextVar[object]] = contextvars.ContextVar("owner", default=None)
 """Whose tasks those are that are made here."""
+
+_NUMBERS: Final = count()
 
 _BEGAN_MS: Final = 1_750_000_000_000
 """The time of day then, since the epoch."""
@@ -72,18 +75,21 @@ class VirtualClock(Clock):
 
 class OwnedTask(asyncio.Task[Any]):
     owner: object = None
+    number: int = 0
+    """In the order in which they were made."""
 
 
 def _owned(loop: asyncio.AbstractEventLoop, coroutine: Any, **options: Any) -> OwnedTask:
     task = OwnedTask(coroutine, loop=loop, **options)
     task.owner = OWNER.get()
+    task.number = next(_NUMBERS)
     return task
 
 
 async def end_tasks_of(owner: object) -> None:
     """Wherever they are, and those that they make as they end."""
     while tasks := [each for each in asyncio.all_tasks() if isinstance(each, OwnedTask) and each.owner is owner]:
-        for each in tasks:
+        for each in sorted(tasks, key=lambda task: task.number):
             each.cancel()
         await asyncio.wait(tasks)
 
