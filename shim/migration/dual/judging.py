@@ -157,11 +157,6 @@ def is_own(there: StoredOffset, noted: WrittenValue | None) -> bool:
     return (there.offset, there.version) == (noted.offset, noted.version) or there.version == noted.version - 1
 
 
-def is_newer(there: StoredOffset, found: StoredOffset | None) -> bool:
-    """Of two readings of a znode; where they may be as old as each other, too."""
-    return found is None or _version(there) >= _version(found)
-
-
 def next_version(version: int | None) -> int:
     """Of a znode that has this one, or is created."""
     return 0 if version is None else version + 1

@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Final
 
 from protocol.own.state_log import ZOOKEEPER_IS_RIGHT, Step
 from shim.counted import counted
-from shim.migration.dual.judging import Verdict, Znodes, is_newer, next_version
+from shim.migration.dual.judging import Verdict, Znodes, next_version, same
 from shim.migration.dual.log_side import LogSide
 from shim.offsets.store import (
     ABSENT,
@@ -72,10 +72,7 @@ class Turn:
     async def _read(self, group: str, its: Followed) -> None:
         if its.read_anew:
             its.read_anew = False
-            its.seen = {}
-            found = await self._store.fetch(group)
-            # What was told since is as new, or newer.
-            its.seen = {**found, **{at: there for at, there in its.seen.items() if is_newer(there, found.get(at))}}
+            found = its.seen = await self._fetched(group, its)
             for at in [*its.znodes.known.keys() - found.keys(), *its.znodes.attempted.keys() - found.keys()]:
                 its.znodes.gone(at)
         elif not its.znodes.adopted or its.znodes.attempted:
@@ -88,12 +85,22 @@ class Turn:
                 its.znodes.gone(at)
         doubtful = {at for at, there in its.seen.items() if its.znodes.is_doubtful(at, there)}
         if doubtful:
-            found = await self._store.fetch(group, {topic for topic, _ in doubtful})
-            for at in doubtful:
-                if at in found:
-                    its.seen[at] = found[at]
-                else:
-                    del its.seen[at]
+            seen = its.seen
+            found = await self._fetched(group, its, {topic for topic, _ in doubtful})
+            sure = {at: there for at, there in seen.items() if at not in doubtful}
+            its.seen = sure | {at: found[at] for at in doubtful if at in found}
+
+    async def _fetched(
+        self, group: str, its: Followed, topics: Collection[str] | None = None
+    ) -> dict[Partition, StoredOffset]:
+        """What stands there. What was told meanwhile may be newer, or older: no version says so where somebody has
+        deleted the znode in between, and created it anew. So it is for the next turn to read, which comes as it was
+        told."""
+        its.seen = {}
+        found = await self._store.fetch(group, topics)
+        if any(not same(there, found.get(at)) for at, there in its.seen.items()):
+            its.read_anew = True
+        return found
 
     async def _own(self, group: str, its: Followed) -> dict[Partition, int]:
         """What the log has; where it has moved until then is known, too."""
@@ -102,8 +109,8 @@ class Turn:
         return own
 
     async def _carry(self, group: str, its: Followed, step: Step) -> None:
+        seen, its.seen = its.seen, {}  # at once: what is told from here on may be older than what was read
         own = await self._own(group, its)
-        seen, its.seen = its.seen, {}
         judged = {at: its.znodes.judge(at, there, own.get(at)) for at, there in seen.items()}
         carried = {at: seen[at] for at, verdict in judged.items() if verdict is Verdict.CARRY}
         for at in (at for at, verdict in judged.items() if verdict is Verdict.OURS):

@@ -1,0 +1,72 @@
+"""What the watch has read comes late, while a client waits for its offsets: somebody has deleted the znode meanwhile,
+and a consumer has created it anew, whose versions begin at 0 again."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from protocol.own.state_log import Step
+from shim.offsets.store import Partition, StoredOffset
+from tests.migration.simulated import virtual_time
+from tests.migration.simulated.disk import WritesOf
+from tests.migration.simulated.dual_place import SOON, DualPlace, at_step
+
+BOTH_HAD, BEFORE, LAST = 9, 20, 50
+
+
+@pytest.fixture(autouse=True)
+def _writes_in_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("shim.runtime.writer.WritingThread", WritesOf)
+
+
+class _Late:
+    """What the watch reads from now on it is told when a whole group has been read for somebody who waits, and before
+    they are told."""
+
+    def __init__(self, at: DualPlace, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.has_read: Final = asyncio.Event()
+        self._is_told = asyncio.Event()
+        ensemble, dual_commit = at.shim.ensemble, at.shim.dual_commit
+        self._get_many, self._fetch, self._tell = ensemble.get_many, dual_commit.store.fetch, dual_commit.watch._tell
+        self._may_be_told = asyncio.Event()
+        monkeypatch.setattr(ensemble, "get_many", self.get_many)
+        monkeypatch.setattr(dual_commit.store, "fetch", self.fetch)
+        monkeypatch.setattr(dual_commit.watch, "_tell", self.tell)
+
+    async def get_many(self, paths: Sequence[str], *others: Any, watch: Any = None, **more: Any) -> Any:
+        found = await self._get_many(paths, *others, watch=watch, **more)
+        if watch is not None:
+            self.has_read.set()
+            await self._may_be_told.wait()
+        return found
+
+    async def fetch(self, group: str, topics: Collection[str] | None = None) -> dict[Partition, StoredOffset]:
+        found = await self._fetch(group, topics)
+        self._may_be_told.set()
+        await self._is_told.wait()
+        return found
+
+    def tell(self, *what: Any) -> None:
+        self._tell(*what)
+        self._is_told.set()
+
+
+@pytest.mark.parametrize("step", [Step.ZOOKEEPER_DUAL, Step.KAFKA_DUAL])
+def test_what_stands_there_is_served(step: Step, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def lived() -> None:
+        async with at_step(tmp_path, BOTH_HAD, step) as at:
+            late = _Late(at, monkeypatch)
+            at.consumer(0, BEFORE)
+            await late.has_read.wait()
+            at.deleted(0)
+            at.consumer(0, LAST)
+            assert await at.fetched() == {0: LAST}
+            await asyncio.sleep(SOON)
+            assert await at.fetched() == at.log == at.zookeeper == {0: LAST}
+
+    virtual_time.run(lived())
