@@ -82,9 +82,14 @@ class Looking:
 
     async def refusal(self, group: str, error: ErrorCode) -> Refused | NotKnown:
         """As :func:`shim.groups.changing.refusal`; where the group has members, it says who they are."""
-        if error in _HAS_MEMBERS and (why := self.in_use(await self.described(group))):
-            return Refused(f"group {group}: {why}")
-        return refusal(group, error)
+        if error not in _HAS_MEMBERS:
+            return refusal(group, error)
+        try:
+            why = self.in_use(await self.described(group))
+        except UpstreamError as unanswered:
+            log.info("who is in group %s, which keeps it from that, is not known: %s", group, unanswered)
+            why = ""
+        return Refused(f"group {group}: {why}") if why else refusal(group, error)
 
     async def offsets(self, groups: Sequence[str]) -> dict[str, dict[Partition, int]]:
         """Of each group, from the hands that it is in."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 from pathlib import Path
@@ -14,6 +15,7 @@ from protocol.records.batches import encode_batch
 from protocol.records.compression import Compression
 from shim.log import OFFSETS_TOPIC, DataDir, LogSettings, OffsetsLog, PartitionWrite
 from shim.log.checkpoint import CLEANER_OFFSET_CHECKPOINT
+from shim.log.files import Files
 from tests.admin.running import TIMESTAMP, commit_record, log, log_in_a_process, plainly, served, write_log
 
 SEGMENT = "00000000000000000000.log"
@@ -299,3 +301,25 @@ def test_what_cannot_be_read_is_told_and_all_else_is_read(data_dir: Path) -> Non
     assert refused.status == 2
     assert "Is a directory" in refused.stderr
     assert not list(data_dir.glob("**/*.damaged*"))
+
+
+def test_a_folder_and_a_checkpoint_that_cannot_be_read(data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever looks may lack the right to."""
+    folder, checkpoint = data_dir / f"{OFFSETS_TOPIC}-0", data_dir / CLEANER_OFFSET_CHECKPOINT
+    checkpoint.write_text("0\n0\n")
+    names, read_file = Files.names, Files.read_file
+
+    def refuse(path: Path) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied", str(path))
+
+    monkeypatch.setattr(Files, "names", lambda self, path: refuse(path) if path == folder else names(self, path))
+    monkeypatch.setattr(
+        Files, "read_file", lambda self, path: refuse(path) if path == checkpoint else read_file(self, path)
+    )
+    result = log("verify", "--data-dir", data_dir)
+    assert result.status == 1
+    note, first, told, total = result.stdout.splitlines()
+    assert note.startswith(f"  note: {checkpoint}: Permission denied; it only spares work")
+    assert first.startswith("__consumer_offsets-0: 1 file unreadable; ")
+    assert told == f"  unreadable: {folder}: Permission denied"
+    assert total == "1 partition, 0 damages, 1 file unreadable"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from protocol.offsets_log import UnknownKey, decode_key
 from protocol.own.history_log import HISTORY_TOPIC, is_known
@@ -20,6 +20,8 @@ from shim.log.files import Files
 from shim.log.index import IndexBuilder
 from shim.log.swap import base_offset_of, is_swap, standing_segments
 from shim.log.torn_tail import Known
+
+_SPARES_WORK: Final = "it only spares work, and is made anew by the next compaction"
 
 
 @dataclass(slots=True)
@@ -86,7 +88,7 @@ def examine(
 ) -> Examination:
     """Reads all of it, with progress under the name ``what``.
 
-    Raises OSError; of a segment that cannot be read only where it is not to go ``past_unreadable`` ones.
+    Raises OSError; of what a partition has, and cannot be read, only where it is not to go ``past_unreadable`` files.
     """
     damages = [Damage(path, 0, 0, 0, None, str(error)) for path, error in held.malformed.items()]
     notes: list[str] = []
@@ -94,18 +96,30 @@ def examine(
     try:
         cleaned = read_checkpoint(files, held.path / CLEANER_OFFSET_CHECKPOINT)
     except LogError as malformed:
-        notes.append(f"{malformed}; it only spares work, and is made anew by the next compaction")
+        notes.append(f"{malformed}; {_SPARES_WORK}")
+    except OSError as error:
+        if not past_unreadable:
+            raise
+        notes.append(f"{held.path / CLEANER_OFFSET_CHECKPOINT}: {error.strerror}; {_SPARES_WORK}")
     damages += [Damage(folder, 0, 0, 0, None, "the partition's folder is missing") for folder in held.missing()]
     examined = []
-    total = size_of_segments(files, held.partitions.values())
+    total = sum(_size_as_far_as_known(files, folder) for folder in held.partitions.values())
     with progress(what, total) as ongoing:
         for partition, folder in held.partitions.items():
             known, num_partitions = held.known(partition), held.num_partitions
             one = _Examining(files, Examined(partition, folder), known, num_partitions, ongoing).run(past_unreadable)
-            if cleaned.get(partition, 0) > one.end_offset and not one.damages:
+            if cleaned.get(partition, 0) > one.end_offset and one.is_sound:
                 one.notes.append("the cleaner's checkpoint is beyond the end of the log; all segments count as dirty")
             examined.append(one)
     return Examination(examined, damages, notes)
+
+
+def _size_as_far_as_known(files: Files, folder: Path) -> int:
+    """Whoever reads it then says what is wrong."""
+    try:
+        return size_of_segments(files, [folder])
+    except OSError:
+        return 0
 
 
 def size_of_segments(files: Files, folders: Iterable[Path]) -> int:
@@ -131,6 +145,15 @@ class _Examining:
         self._groups: set[str] = set()
 
     def run(self, past_unreadable: bool) -> Examined:
+        try:
+            return self._run(past_unreadable)
+        except OSError as error:  # the folder, say
+            if not past_unreadable:
+                raise
+            self._unreadable(Path(error.filename or self._examined.folder), error)
+            return self._examined
+
+    def _run(self, past_unreadable: bool) -> Examined:
         examined = self._examined
         fault_of = fault_for(examined.partition.topic)
         unreadable = self._unreadable if past_unreadable else None

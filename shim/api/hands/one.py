@@ -62,10 +62,9 @@ def about_one(key: ApiKey, policy: Policy, served: Handle, opening: Handle) -> H
 
 def _makes_one(key: ApiKey, request: Any) -> bool:
     """Whether it makes a group that is not there; brokers refuse others, and so the cluster does."""
-    opens = _OPENS.get(key)
-    if opens in (None, Opens.CLASSIC):
-        return opens is not None
-    return bool(request.group_id) and request.member_epoch == _JOINING
+    if (opens := _OPENS.get(key)) is None:
+        return False
+    return opens is Opens.CLASSIC or (bool(request.group_id) and request.member_epoch == _JOINING)
 
 
 def _passed_on(services: Services, call: AnyCall, key: ApiKey, otherwise: Handle) -> FollowUp | None:

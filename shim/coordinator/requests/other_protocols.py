@@ -15,8 +15,6 @@ from shim.coordinator import events
 from shim.coordinator.decision import Decision
 from shim.coordinator.outcome import Asker, Caller
 
-_GIVEN_BACK = "given back to the cluster (offset-shim migrate rollback"
-
 _Response = ConsumerGroupHeartbeatResponse | StreamsGroupHeartbeatResponse
 
 
@@ -27,6 +25,7 @@ def _refused(
 
     def refuse(decision: Decision, caller: Caller, _version: int, request: Any, asker: Asker) -> None:
         if not request.group_id:
+            # As brokers say it, which clients show.
             response = response_of(0, ErrorCode.INVALID_REQUEST, "GroupId can't be empty.")
         else:
             decision.tell(events.of_another_protocol(protocol, request, caller))
@@ -43,8 +42,9 @@ streams_group_heartbeat = _refused("the streams protocol (KIP-1071)", StreamsGro
 
 def _what_to_do(group_id: str, from_zookeeper: bool) -> str:
     """A step back is one towards ZooKeeper, for a group that was there."""
-    moved = "moved on to the cluster (offset-shim migrate advance" if from_zookeeper else _GIVEN_BACK
-    return (
-        f"Group {group_id} is served by offset-shim, with the classic protocol: use group.protocol=classic, or have it "
-        f"{moved}, until it is upstream)."
+    served = (
+        f"Group {group_id} is served by offset-shim, with the classic protocol: use group.protocol=classic, or have it"
     )
+    if from_zookeeper:
+        return f"{served} moved on to the cluster (offset-shim migrate advance, until it is upstream)."
+    return f"{served} given back to the cluster (offset-shim migrate rollback, until it is upstream)."
