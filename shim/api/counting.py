@@ -26,6 +26,10 @@ def _of_partitions(response: Any) -> Iterable[int]:
     return [partition.error_code for topic in response.topics for partition in topic.partitions]
 
 
+def _of_groups(response: Any) -> Iterable[int]:
+    return [each.error_code for each in response.groups]
+
+
 def _of_fetched(response: Any) -> Iterable[int]:
     whole = [response.error_code, *(group.error_code for group in response.groups)]
     return whole + [
@@ -47,7 +51,11 @@ CODES: Final[Mapping[int, Codes]] = {
     ApiKey.HEARTBEAT: _of_response,
     ApiKey.LEAVE_GROUP: lambda response: (response.error_code, *(each.error_code for each in response.members)),
     ApiKey.LIST_GROUPS: _of_response,
-    ApiKey.DESCRIBE_GROUPS: lambda response: [each.error_code for each in response.groups],
+    ApiKey.DESCRIBE_GROUPS: _of_groups,
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: _of_response,
+    ApiKey.CONSUMER_GROUP_DESCRIBE: _of_groups,
+    ApiKey.STREAMS_GROUP_HEARTBEAT: _of_response,
+    ApiKey.STREAMS_GROUP_DESCRIBE: _of_groups,
     ApiKey.DELETE_GROUPS: lambda response: [each.error_code for each in response.results],
     ApiKey.API_VERSIONS: _of_response,
 }
