@@ -94,7 +94,10 @@ async def test_a_standby_takes_over_with_the_tail_alone(
                 assert len(first) >= had > 0, told
                 # Who had followed no further than to where all were seen to would have had to read that much.
                 most = _FOLLOWED_COMMITS * len(PARTITIONS_OF_A_COMMIT)
-                assert all(read < most and followed > 10 for read, followed in first.values()), told
+                had_followed = [read for read, followed in first.values() if followed > 10]
+                assert all(read < most for read in had_followed), told
+                # Not all, where one that followed has missed a heartbeat, too, and others have got its part.
+                assert 2 * len(had_followed) >= len(first), told
                 if is_killed:
                     await started(gone)
                 await its.commits()
