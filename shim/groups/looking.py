@@ -202,7 +202,7 @@ def _times(presence: Presence | None) -> tuple[int | None, int | None, int | Non
 
 
 def _assigned(member: DescribedGroupMember) -> list[Partition] | None:
-    """None where the bytes say nothing: in the middle of a rebalance, or of a group of the consumer protocol."""
+    """None where the bytes say nothing: in the middle of a rebalance."""
     if not member.member_assignment:
         return None
     try:

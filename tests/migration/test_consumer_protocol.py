@@ -72,6 +72,9 @@ def test_a_new_one_goes_through_to_the_cluster(
             ("upstream", "Stable", "Consumer", 1)
         )
         assert told["cause"] == "its clients have a protocol that the cluster serves (KIP-848, KIP-1071)"
+        described = offset_shim("groups", "describe", group, "--json", "--admin", at.address).json
+        (member,) = described["member_details"]
+        assert member["partitions"] == [{"topic": topic, "partition": number} for number in range(2)]
         first.commit(topic, 3)
         at.shim.kill()
         at.shim.restart()

@@ -11,6 +11,8 @@ from itertools import groupby
 from typing import Any, Final, NamedTuple, TypeVar
 
 from protocol.api import Api
+from protocol.consumer import ConsumerProtocolAssignment, encode_assignment
+from protocol.consumer import TopicPartition as ConsumedPartitions
 from protocol.errors import ErrorCode
 from protocol.messages import (
     consumer_group_describe,
@@ -98,14 +100,15 @@ class Listed(NamedTuple):
 
 
 class ConsumerGroup(describe_groups.DescribedGroup):
-    """A group of the consumer protocol (KIP-848), which may be empty; assignments are left out. Where the shim may not
+    """A group of the consumer protocol (KIP-848), which may be empty; what members are assigned is told as members of
+    the classic protocol are. Where the shim may not
     describe a topic of it neither state nor members are told: it is :data:`NOT_TOLD`."""
 
     __slots__ = ()
 
 
 class StreamsGroup(describe_groups.DescribedGroup):
-    """Likewise, of the streams protocol (KIP-1071)."""
+    """Likewise, of the streams protocol (KIP-1071); their tasks are left out."""
 
     __slots__ = ()
 
@@ -117,6 +120,13 @@ class _Kind(NamedTuple):
     request: Callable[[tuple[str, ...], bool], Any]
     group: type[describe_groups.DescribedGroup]
     protocol_type: str
+    assignment: Callable[[Any], bytes]
+
+
+def _assignment(member: consumer_group_describe.Member) -> bytes:
+    assigned = member.assignment.topic_partitions
+    partitions = (ConsumedPartitions(each.topic_name, each.partitions) for each in assigned)
+    return encode_assignment(ConsumerProtocolAssignment(tuple(partitions)))
 
 
 _OTHER_KINDS: Final = (
@@ -125,8 +135,15 @@ _OTHER_KINDS: Final = (
         consumer_group_describe.ConsumerGroupDescribeRequest,
         ConsumerGroup,
         "consumer",
+        _assignment,
     ),
-    _Kind(streams_group_describe.API, streams_group_describe.StreamsGroupDescribeRequest, StreamsGroup, "streams"),
+    _Kind(
+        streams_group_describe.API,
+        streams_group_describe.StreamsGroupDescribeRequest,
+        StreamsGroup,
+        "streams",
+        lambda _: b"",
+    ),
 )
 
 
@@ -468,7 +485,9 @@ def _described(kind: _Kind, described: Any) -> describe_groups.DescribedGroup:
         return kind.group(0, None, described.group_id, NOT_TOLD, kind.protocol_type)
     members = tuple(
         describe_groups.DescribedGroupMember(
-            each.member_id, each.instance_id, each.client_id, each.client_host, b"", b""
+            *(each.member_id, each.instance_id, each.client_id, each.client_host),
+            member_metadata=b"",
+            member_assignment=kind.assignment(each),
         )
         for each in described.members
     )
