@@ -24,6 +24,7 @@ from tests.migration.modern_clients import values, write
 from tests.migration.test_changing_hands import Administered, administered
 from tests.migration.test_first_contact import commit, committed
 from tests.shim_process import Shim
+from tests.waiting import wait_until
 from tests.wire import WireClient
 
 
@@ -128,21 +129,29 @@ def test_one_that_is_served_is_refused_until_it_is_given_back(
 
 _HELD_UP: Final = """
 import asyncio
+import logging
+from shim.migration.moving.changing import Changing
 from shim.net.session import ClientSession
 
-ask = ClientSession.ask
+ask, quiet, is_waited_for = ClientSession.ask, Changing.quiet, asyncio.Event()
 
 def held_up(self, frame, *, prompt=True):
     if b"joining-late" not in bytes(frame[:80]):
         return ask(self, frame, prompt=prompt)
+    logging.getLogger("held_up").info("it is held up")
 
     async def later():
-        await asyncio.sleep(1)
+        await is_waited_for.wait()
         return await ask(self, frame, prompt=prompt)
 
     return later()
 
-ClientSession.ask = held_up
+def looked_at(self, group, placement):
+    if not placement.idle.is_set():
+        is_waited_for.set()
+    return quiet(self, group, placement)
+
+ClientSession.ask, Changing.quiet = held_up, looked_at
 """
 
 
@@ -161,7 +170,7 @@ def test_a_heartbeat_on_its_way_is_waited_for_when_a_group_is_taken_over(
                 *(group, str(uuid.uuid4()), 0, None, None, 60_000, (topic,)), topic_partitions=()
             )
             client.send(consumer_group_heartbeat.API, 1, joining)
-            until(lambda: at.status(group)["offsets_storage"] == "upstream")
+            wait_until(lambda: "it is held up" in shim.log())
             (refused,) = at.migrate("start", group, "--yes").json["not_done"]
             _, joined = client.receive(consumer_group_heartbeat.API, 1)
             told = at.status(group)
