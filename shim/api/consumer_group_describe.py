@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from protocol.messages.consumer_group_describe import API, ConsumerGroupDescribeResponse, DescribedGroup
+from protocol.group_kinds import CONSUMER
+from protocol.messages.consumer_group_describe import API, DescribedGroup
 from shim.api.none_of_a_kind import NoneOfAKind
 
 VERSIONS = (0, 1)
 
-_NONE = NoneOfAKind("consumer", DescribedGroup, ConsumerGroupDescribeResponse)
+_NONE = NoneOfAKind(CONSUMER, DescribedGroup)
 
-handle, failure, failed = _NONE.handle, _NONE.failure, _NONE.failed
+handle, failure, failed, response = _NONE.handle, _NONE.failure, _NONE.failed, _NONE.response
 
-__all__ = ["API", "VERSIONS", "failed", "failure", "handle"]
+__all__ = ["API", "VERSIONS", "failed", "failure", "handle", "response"]

@@ -66,7 +66,7 @@ async def _describe_all(services: Services, call: _Call, finish: Callable[[Descr
         services,
         questions,
         _size,
-        lambda answers: call.answer(DescribeGroupsResponse(groups=tuple(map(finish, answers)))),
+        lambda answers: call.answer(response(tuple(map(finish, answers)))),
     )
 
 
@@ -76,7 +76,7 @@ def _describe_one(services: Services, call: _Call) -> None:
         call.request.groups,
         lambda group_id, coordinator: coordinator.describe_group(group_id, call.version),
         failed,
-        lambda answers: call.answer(DescribeGroupsResponse(groups=tuple(answers))),
+        lambda answers: call.answer(response(tuple(answers))),
     )
 
 
@@ -94,15 +94,19 @@ def _size(group: DescribedGroup) -> int:
 
 
 def failure(call: _Call, error: ErrorCode) -> DescribeGroupsResponse:
-    return DescribeGroupsResponse(groups=tuple(failed(group_id, error) for group_id in call.request.groups))
+    return response(tuple(failed(group_id, error) for group_id in call.request.groups))
 
 
 def _describe(group_id: str, version: int, coordinator: GroupCoordinator) -> DescribedGroup:
     return coordinator.describe_group(group_id, version)
 
 
+def response(groups: tuple[DescribedGroup, ...]) -> DescribeGroupsResponse:
+    return DescribeGroupsResponse(groups=groups)
+
+
 def failed(group_id: str, error: ErrorCode) -> DescribedGroup:
     return DescribedGroup(error_code=error, group_id=group_id)
 
 
-__all__ = ["API", "VERSIONS", "failure", "handle"]
+__all__ = ["API", "VERSIONS", "failed", "failure", "handle", "response"]

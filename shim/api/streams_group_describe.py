@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from protocol.messages.streams_group_describe import API, DescribedGroup, StreamsGroupDescribeResponse
+from protocol.group_kinds import STREAMS
+from protocol.messages.streams_group_describe import API, DescribedGroup
 from shim.api.none_of_a_kind import NoneOfAKind
 
 VERSIONS = (0, 0)
 
-_NONE = NoneOfAKind("streams", DescribedGroup, StreamsGroupDescribeResponse)
+_NONE = NoneOfAKind(STREAMS, DescribedGroup)
 
-handle, failure, failed = _NONE.handle, _NONE.failure, _NONE.failed
+handle, failure, failed, response = _NONE.handle, _NONE.failure, _NONE.failed, _NONE.response
 
-__all__ = ["API", "VERSIONS", "failed", "failure", "handle"]
+__all__ = ["API", "VERSIONS", "failed", "failure", "handle", "response"]

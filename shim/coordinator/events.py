@@ -9,6 +9,7 @@ from itertools import islice
 from typing import Final, Protocol
 
 from protocol.errors import ErrorCode
+from protocol.group_kinds import Kind
 from protocol.messages.join_group import JoinGroupRequest
 from shim.coordinator.outcome import Caller, GroupEvent
 from shim.coordinator.settings import CoordinatorSettings
@@ -93,9 +94,9 @@ def join_refused(group_id: str, member_id: str, caller: Caller, error: ErrorCode
     return _of(group_id, "%s may not join: %s%s", _who(member_id, caller), error.name, f" ({why})" if why else "")
 
 
-def of_another_protocol(protocol: str, request: OfMember, caller: Caller) -> GroupEvent:
+def of_another_kind(kind: Kind, request: OfMember, caller: Caller) -> GroupEvent:
     template = "%s comes with %s, and is refused: the shim serves the group, with the classic one"
-    return _of(request.group_id, template, _who(request.member_id, caller), protocol)
+    return _of(request.group_id, template, _who(request.member_id, caller), kind.protocol)
 
 
 def is_told(error: ErrorCode) -> bool:

@@ -9,10 +9,11 @@ from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
 from protocol.errors import ErrorCode
+from protocol.group_kinds import CLASSIC
 from shim.coordinator import GroupCoordinator, Outcome
 from shim.groups.in_use import in_use_in_zookeeper
 from shim.groups.words import NotCertain, NotKnown, Refused
-from shim.migration.hands.placements import SERVED, Opens, Placements, Whose
+from shim.migration.hands.placements import SERVED, Placements, Whose
 from shim.migration.stores import Stores
 from shim.runtime import Runtime
 from shim.runtime.step import Step
@@ -33,7 +34,7 @@ class Changing:
         Refused, and NotKnown without ``opening``."""
         whose = self._placements.of(group)
         if whose is Whose.UNKNOWN:
-            error = await self._placements.find_out(group, Opens.CLASSIC if opening else None)
+            error = await self._placements.find_out(group, CLASSIC if opening else None)
             if error is not ErrorCode.NONE:
                 raise Refused(self._placements.not_found_out(group, error))
             whose = self._placements.of(group)

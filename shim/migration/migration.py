@@ -13,6 +13,7 @@ from heapq import merge
 from typing import Final
 
 from protocol.errors import ErrorCode
+from protocol.group_kinds import kind_of
 from protocol.messages.describe_groups import DescribedGroup
 from protocol.own.shim_group import PROTOCOL_TYPE
 from protocol.own.state_log import IN_ZOOKEEPER, Hands, Step
@@ -27,11 +28,8 @@ from shim.migration.moving.stepping import Stepping
 from shim.migration.next_step import NEXT, after, before
 from shim.migration.stores import Stores
 from shim.migration.words import (
-    CLASSIC,
-    CONSUMER,
     PASSED_THROUGH,
     STORAGES,
-    STREAMS,
     UNKNOWN,
     Candidates,
     GroupStatus,
@@ -42,7 +40,7 @@ from shim.migration.words import (
     Source,
     Verified,
 )
-from shim.offsets.cluster.groups import DEAD, NOBODY, ClusterGroups, ConsumerGroup, Listed, LiveGroup, StreamsGroup
+from shim.offsets.cluster.groups import DEAD, NOBODY, ClusterGroups, Listed, LiveGroup
 from shim.offsets.store import StoreError
 from shim.runtime import Runtime
 from shim.upstream.errors import UpstreamError
@@ -398,9 +396,6 @@ class Migration:
         return self._changing.coordinator(group).step_of(group) if served else None
 
 
-_TYPES: Final = {ConsumerGroup: CONSUMER, StreamsGroup: STREAMS}
-
-
 def _not_heard_of(group: str) -> str:
     return f"this shim has not heard of a group {group} yet (`migrate plan` shows what there is to be started)"
 
@@ -409,8 +404,8 @@ def _as_described(status: GroupStatus, described: DescribedGroup | UpstreamError
     """By the cluster, or not: what else is known is told."""
     if isinstance(described, UpstreamError):
         return status._replace(alarm=str(described))
-    its_type = _TYPES.get(type(described), CLASSIC)
-    return status._replace(state=described.group_state, members=len(described.members), type=its_type)
+    state, members = described.group_state, len(described.members)
+    return status._replace(state=state, members=members, type=kind_of(described).type)
 
 
 def _not_listed(listed: Listed) -> Refused:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from enum import StrEnum
 from typing import Final, NamedTuple
 
+from protocol.group_kinds import CLASSIC
 from protocol.own.state_log import Step
 
 
@@ -46,10 +47,6 @@ STORAGES: Final = {
 """Of the groups that the shim serves; in the order in which they are gone through, PASSED_THROUGH the last."""
 
 
-CLASSIC: Final = "Classic"
-CONSUMER: Final = "Consumer"
-STREAMS: Final = "Streams"
-
 UNKNOWN: Final = "Unknown"
 """The state of a group while its coordinator does not say."""
 
@@ -73,7 +70,7 @@ class GroupStatus(NamedTuple):
     cause: str
     lag_seconds: float | None = None
     alarm: str = ""
-    type: str = CLASSIC
+    type: str = CLASSIC.type
     state_since_ms: int | None = None
 
     @property

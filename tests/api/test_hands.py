@@ -12,6 +12,7 @@ import pytest
 
 from protocol.api import Api
 from protocol.errors import ErrorCode
+from protocol.group_kinds import CLASSIC, CONSUMER, STREAMS, Kind
 from protocol.messages import (
     consumer_group_describe,
     consumer_group_heartbeat,
@@ -31,7 +32,7 @@ from protocol.messages import (
 from shim.api import Services
 from shim.coordinator import GroupCoordinator
 from shim.migration.hands.gathering import Gathering
-from shim.migration.hands.placements import Opens, Placements, Whose
+from shim.migration.hands.placements import Placements, Whose
 from shim.migration.stores import Stores
 from tests.api.driving import Client, call, services
 
@@ -52,7 +53,7 @@ class Placed:
         self._found = found
         self.whose = dict(_WHOSE)
         self.asked: list[str] = []
-        self.opens: list[Opens | None] = []
+        self.opens: list[Kind | None] = []
         self.seen: list[tuple[str, str, int]] = []
         self.on_their_way: list[str] = []
         self.gatherings: dict[str, Gathering] = {}
@@ -70,7 +71,7 @@ class Placed:
     def of(self, group_id: str) -> Whose:
         return self.whose[group_id]
 
-    async def find_out(self, group_id: str, opens: Opens | None) -> ErrorCode:
+    async def find_out(self, group_id: str, opens: Kind | None) -> ErrorCode:
         self.asked.append(group_id)
         self.opens.append(opens)
         await asyncio.sleep(0)
@@ -196,10 +197,10 @@ async def test_what_is_the_clusters_is_answered_by_the_cluster(
     (frame,) = client.asked
     assert api.parse_request(version, frame, 4)[1] == asked
     opens = {
-        offset_commit.API: Opens.CLASSIC,
-        join_group.API: Opens.CLASSIC,
-        consumer_group_heartbeat.API: Opens.CONSUMER,
-        streams_group_heartbeat.API: Opens.STREAMS,
+        offset_commit.API: CLASSIC,
+        join_group.API: CLASSIC,
+        consumer_group_heartbeat.API: CONSUMER,
+        streams_group_heartbeat.API: STREAMS,
     }
     assert placed.asked == ([UNKNOWN] if api in opens and group == UNKNOWN else [])
     assert placed.opens == [opens[api] for _ in placed.asked]

@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import Any, cast
 
 from protocol.errors import ErrorCode
+from protocol.group_kinds import CLASSIC
 from protocol.own.history_log import HISTORY_TOPIC
 from protocol.own.state_log import STATE_TOPIC
 from shim.config import Settings
 from shim.log import OFFSETS_TOPIC
 from shim.migration.dual.lookup import Lookup
-from shim.migration.hands.placements import Opens, Placements, Whose
+from shim.migration.hands.placements import Placements, Whose
 from shim.migration.migration import Migration
 from shim.migration.mirror.guard import Guard
 from shim.migration.mirror.mirror import Mirror
@@ -41,7 +42,7 @@ async def test_a_word_that_may_be_lost(tmp_path: Path) -> None:
     placements = Placements(runtime, cluster, SETTINGS, passed_by, lookup)
     migration = Migration(runtime, cluster, placements, stores, lookup, guard, SETTINGS, passed_by)
     log.release()
-    assert await placements.find_out("g", Opens.CLASSIC) is ErrorCode.NONE
+    assert await placements.find_out("g", CLASSIC) is ErrorCode.NONE
     assert placements.of("g") is Whose.SERVED
     lost, read_back = asyncio.Event(), asyncio.Event()
     runtime.watch(lambda _, coordinator: (lost if coordinator is None else read_back).set())

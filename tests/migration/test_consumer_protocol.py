@@ -72,7 +72,7 @@ def test_a_new_one_goes_through_to_the_cluster(
         assert (told["offsets_storage"], told["state"], told["type"], told["members"]) == (
             ("upstream", "Stable", "Consumer", 1)
         )
-        assert told["cause"] == "its clients have a protocol that the cluster serves (KIP-848, KIP-1071)"
+        assert told["cause"] == "its clients have the consumer protocol (KIP-848), which the cluster serves"
         described = offset_shim("groups", "describe", group, "--json", "--admin", at.address).json
         (member,) = described["member_details"]
         assert member["partitions"] == [{"topic": topic, "partition": number} for number in range(2)]

@@ -10,14 +10,12 @@ from typing import Any, Final, NamedTuple
 
 from protocol.apis import ApiKey
 from protocol.errors import ErrorCode
-from protocol.messages.consumer_group_describe import ConsumerGroupDescribeResponse
 from protocol.messages.delete_groups import DeletableGroupResult, DeleteGroupsResponse
-from protocol.messages.describe_groups import DescribeGroupsResponse
 from protocol.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetchResponse, OffsetFetchResponseGroup
-from protocol.messages.streams_group_describe import StreamsGroupDescribeResponse
-from shim.api import consumer_group_describe, describe_groups, offset_fetch, streams_group_describe
+from shim.api import offset_fetch
 from shim.api.authorization import AnyCall, Handle, Policy, authorized_for_groups
 from shim.api.call import Services
+from shim.api.descriptions import DESCRIBES, Describes
 from shim.api.hands.other_stores import told_after_stores
 from shim.api.hands.passing import CHANGES_OFFSETS, passed_all
 from shim.api.hands.when import FollowUp, when
@@ -213,12 +211,13 @@ def _deletions(refused: Iterable[tuple[str, ErrorCode]]) -> DeleteGroupsResponse
     return DeleteGroupsResponse(0, tuple(DeletableGroupResult(*each) for each in refused))
 
 
-def _of_another_kind(failed: Callable[[str, ErrorCode], Any], response_of: Callable[[tuple[Any, ...]], Any]) -> _Many:
+def _only(field: str, request: Any, names: Set[str]) -> Any:
+    return request._replace(**{field: tuple(each for each in getattr(request, field) if each in names)})
+
+
+def _described(its: Describes) -> _Many:
     return _Many(
-        lambda _, request: request.group_ids,
-        lambda request, names: request._replace(group_ids=tuple(each for each in request.group_ids if each in names)),
-        lambda refused: response_of(tuple(failed(name, error) for name, error in refused.items())),
-        _merged_descriptions,
+        lambda _, request: getattr(request, its.field), partial(_only, its.field), its.refused, _merged_descriptions
     )
 
 
@@ -233,25 +232,10 @@ MANY: Final[Mapping[ApiKey, _Many]] = {
         _looks,
         partial(_look, lambda stores, groups: stores.not_ready(groups)),
     ),
-    ApiKey.DESCRIBE_GROUPS: _Many(
-        lambda _, request: request.groups,
-        lambda request, names: request._replace(groups=tuple(each for each in request.groups if each in names)),
-        lambda refused: DescribeGroupsResponse(
-            groups=tuple(describe_groups.failed(name, error) for name, error in refused.items())
-        ),
-        _merged_descriptions,
-    ),
-    ApiKey.CONSUMER_GROUP_DESCRIBE: _of_another_kind(
-        consumer_group_describe.failed, partial(ConsumerGroupDescribeResponse, 0)
-    ),
-    ApiKey.STREAMS_GROUP_DESCRIBE: _of_another_kind(
-        streams_group_describe.failed, partial(StreamsGroupDescribeResponse, 0)
-    ),
+    **{key: _described(its) for key, its in DESCRIBES.items()},
     ApiKey.DELETE_GROUPS: _Many(
         lambda _, request: request.groups_names,
-        lambda request, names: request._replace(
-            groups_names=tuple(each for each in request.groups_names if each in names)
-        ),
+        partial(_only, "groups_names"),
         lambda refused: _deletions(refused.items()),
         _merged_deletions,
         _looks,

@@ -7,24 +7,22 @@ from typing import Any, Final
 
 from protocol.apis import ApiKey
 from protocol.errors import ErrorCode
+from protocol.group_kinds import CLASSIC, OTHER_KINDS, Kind
 from shim.api.authorization import AnyCall, Handle, Policy, authorized_for_groups
 from shim.api.call import Services
 from shim.api.hands.other_stores import change_in_stores
 from shim.api.hands.passing import CHANGES_OFFSETS, passed
 from shim.api.hands.when import FollowUp, when
 from shim.migration.hands.gathering import Gathering
-from shim.migration.hands.placements import SERVED, Opens, Whose
+from shim.migration.hands.placements import SERVED, Whose
 
-_OPENS: Final[Mapping[ApiKey, Opens]] = {
-    ApiKey.JOIN_GROUP: Opens.CLASSIC,
-    ApiKey.OFFSET_COMMIT: Opens.CLASSIC,
-    ApiKey.TXN_OFFSET_COMMIT: Opens.CLASSIC,
-    ApiKey.CONSUMER_GROUP_HEARTBEAT: Opens.CONSUMER,
-    ApiKey.STREAMS_GROUP_HEARTBEAT: Opens.STREAMS,
+_OPENS: Final[Mapping[ApiKey, Kind]] = {
+    **dict.fromkeys((ApiKey.JOIN_GROUP, ApiKey.OFFSET_COMMIT, ApiKey.TXN_OFFSET_COMMIT), CLASSIC),
+    **{ApiKey(kind.heartbeat.key): kind for kind in OTHER_KINDS},
 }
 """Requests that make a group where there is none."""
 _JOINING: Final = 0
-"""The epoch in heartbeats of these kinds."""
+"""The epoch in heartbeats of other kinds than the classic one."""
 _AT_ONCE: Final = frozenset({ApiKey.HEARTBEAT, ApiKey.LEAVE_GROUP})
 """They tell no offset, change none, and give nobody partitions: no harm in passing them on where another shim may have
 taken the group over."""
@@ -64,7 +62,7 @@ def _makes_one(key: ApiKey, request: Any) -> bool:
     """Whether it makes a group that is not there; brokers refuse others, and so the cluster does."""
     if (opens := _OPENS.get(key)) is None:
         return False
-    return opens is Opens.CLASSIC or (bool(request.group_id) and request.member_epoch == _JOINING)
+    return opens is CLASSIC or (bool(request.group_id) and request.member_epoch == _JOINING)
 
 
 def _passed_on(services: Services, call: AnyCall, key: ApiKey, otherwise: Handle) -> FollowUp | None:
@@ -94,7 +92,7 @@ def finding_out(key: ApiKey, handle: Handle) -> Handle:
         def found(error: ErrorCode) -> FollowUp | None:
             whose = services.placements.of(group_id)
             to_the_cluster = whose is Whose.PASSED_THROUGH or (
-                whose is Whose.UNKNOWN and _OPENS[key] is not Opens.CLASSIC  # it does not have that protocol
+                whose is Whose.UNKNOWN and _OPENS[key] is not CLASSIC  # it does not have that protocol
             )
             if error or not (whose in SERVED or to_the_cluster):
                 call.fail(error or ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)

@@ -8,6 +8,7 @@ from typing import Any, Final, NamedTuple
 
 from protocol.apis import ApiKey
 from protocol.errors import ErrorCode
+from protocol.group_kinds import OTHER_KINDS
 from shim.api.authorization import AnyCall
 from shim.api.call import Services
 from shim.api.hands.when import FollowUp
@@ -15,8 +16,8 @@ from shim.api.hands.when import FollowUp
 CHANGES_OFFSETS: Final = frozenset(
     {ApiKey.OFFSET_COMMIT, ApiKey.TXN_OFFSET_COMMIT, ApiKey.OFFSET_DELETE, ApiKey.DELETE_GROUPS}
 )
-_WAITED_FOR: Final = CHANGES_OFFSETS | {ApiKey.CONSUMER_GROUP_HEARTBEAT, ApiKey.STREAMS_GROUP_HEARTBEAT}
-"""What is to be answered before a group goes into other hands; heartbeats of these kinds make members, and give them
+_WAITED_FOR: Final = CHANGES_OFFSETS | {ApiKey(kind.heartbeat.key) for kind in OTHER_KINDS}
+"""What is to be answered before a group goes into other hands; heartbeats of other kinds make members, and give them
 partitions."""
 _HELD_BACK: Final = frozenset({ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP})
 """Those that a broker may have a reason to answer late."""

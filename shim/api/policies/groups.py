@@ -4,20 +4,18 @@ ListGroups: DESCRIBE on the cluster, or else on each group that is to be seen.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 from protocol.apis import ApiKey
 from protocol.errors import ErrorCode
-from protocol.messages.consumer_group_describe import ConsumerGroupDescribeResponse
 from protocol.messages.delete_groups import DeletableGroupResult, DeleteGroupsResponse
-from protocol.messages.describe_groups import DescribeGroupsResponse
 from protocol.messages.list_groups import ListedGroup, ListGroupsResponse
-from protocol.messages.streams_group_describe import StreamsGroupDescribeResponse
-from shim.api import consumer_group_describe, describe_groups, list_groups, streams_group_describe
+from shim.api import list_groups
 from shim.api.authorization import AnyCall, Granted, Policy
 from shim.api.call import Services
+from shim.api.descriptions import DESCRIBES, Describes
 from shim.api.policies.refusals import (
     NO_GROUP,
     ask_coordinator,
@@ -38,17 +36,11 @@ def _divided_groups(right: Right, field: str, call: AnyCall, granted: Granted) -
     return [group_id for group_id in groups if Need(right, group_id) not in granted]
 
 
-def _admit_describe(
-    field: str,
-    failed: Callable[[str, ErrorCode], Any],
-    response_of: Callable[[tuple[Any, ...]], Any],
-    call: AnyCall,
-    granted: Granted,
-) -> bool:
-    refused = _divided_groups(Right.DESCRIBE_GROUP, field, call, granted)
-    first = tuple(failed(group_id, NO_GROUP) for group_id in refused)
-    if refused and not getattr(call.request, field):
-        call.answer(response_of(first))
+def _admit_describe(its: Describes, call: AnyCall, granted: Granted) -> bool:
+    refused = _divided_groups(Right.DESCRIBE_GROUP, its.field, call, granted)
+    first = tuple(its.failed(group_id, NO_GROUP) for group_id in refused)
+    if refused and not getattr(call.request, its.field):
+        call.answer(its.response(first))
         return False
     call.amend(lambda response: response._replace(groups=(*first, *response.groups)))
     return True
@@ -96,24 +88,12 @@ def _only_described(granted: Granted, response: ListGroupsResponse) -> ListGroup
     return response._replace(groups=tuple(filter(may_be_seen, response.groups)))
 
 
-def _describes(
-    field: str, failed: Callable[[str, ErrorCode], Any], response_of: Callable[[tuple[Any, ...]], Any]
-) -> Policy:
-    """``field``: of the request, that has the groups."""
-    needs = partial(_groups_needs, Right.DESCRIBE_GROUP, field)
-    return Policy(needs, partial(_admit_describe, field, failed, response_of))
+def _describes(its: Describes) -> Policy:
+    return Policy(partial(_groups_needs, Right.DESCRIBE_GROUP, its.field), partial(_admit_describe, its))
 
 
 POLICIES: Final[Mapping[ApiKey, Policy]] = {
-    ApiKey.DESCRIBE_GROUPS: _describes(
-        "groups", describe_groups.failed, lambda groups: DescribeGroupsResponse(groups=groups)
-    ),
-    ApiKey.CONSUMER_GROUP_DESCRIBE: _describes(
-        "group_ids", consumer_group_describe.failed, partial(ConsumerGroupDescribeResponse, 0)
-    ),
-    ApiKey.STREAMS_GROUP_DESCRIBE: _describes(
-        "group_ids", streams_group_describe.failed, partial(StreamsGroupDescribeResponse, 0)
-    ),
+    **{key: _describes(its) for key, its in DESCRIBES.items()},
     ApiKey.LIST_GROUPS: Policy(lambda call: [CLUSTER], _admit_list, _may_list_all, _groups_found),
     ApiKey.DELETE_GROUPS: Policy(partial(_groups_needs, Right.DELETE_GROUP, "groups_names"), _admit_delete_groups),
 }

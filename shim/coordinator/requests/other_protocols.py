@@ -9,26 +9,22 @@ from collections.abc import Callable
 from typing import Any
 
 from protocol.errors import ErrorCode
-from protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
-from protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatResponse
+from protocol.group_kinds import CONSUMER, STREAMS, Kind
 from shim.coordinator import events
 from shim.coordinator.decision import Decision
 from shim.coordinator.outcome import Asker, Caller
 
-_Response = ConsumerGroupHeartbeatResponse | StreamsGroupHeartbeatResponse
 
-
-def _refused(
-    protocol: str, response_of: Callable[[int, ErrorCode, str], _Response]
-) -> Callable[[Decision, Caller, int, Any, Asker], None]:
-    """What decides a heartbeat of that protocol, whoever it is of."""
+def _refused(kind: Kind) -> Callable[[Decision, Caller, int, Any, Asker], None]:
+    """What decides a heartbeat of that kind, whoever it is of."""
+    response_of = kind.heartbeat.response
 
     def refuse(decision: Decision, caller: Caller, _version: int, request: Any, asker: Asker) -> None:
         if not request.group_id:
             # As brokers say it, which clients show.
             response = response_of(0, ErrorCode.INVALID_REQUEST, "GroupId can't be empty.")
         else:
-            decision.tell(events.of_another_protocol(protocol, request, caller))
+            decision.tell(events.of_another_kind(kind, request, caller))
             what_to_do = _what_to_do(request.group_id, decision.state.from_zookeeper(request.group_id))
             response = response_of(0, ErrorCode.GROUP_ID_NOT_FOUND, what_to_do)
         decision.answer(asker, response)
@@ -36,8 +32,8 @@ def _refused(
     return refuse
 
 
-consumer_group_heartbeat = _refused("the consumer protocol (KIP-848)", ConsumerGroupHeartbeatResponse)
-streams_group_heartbeat = _refused("the streams protocol (KIP-1071)", StreamsGroupHeartbeatResponse)
+consumer_group_heartbeat = _refused(CONSUMER)
+streams_group_heartbeat = _refused(STREAMS)
 
 
 def _what_to_do(group_id: str, from_zookeeper: bool) -> str:

@@ -10,12 +10,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable
 from enum import Enum, auto
 from functools import partial
 from typing import Any, Final, NamedTuple
 
 from protocol.errors import ErrorCode
+from protocol.group_kinds import CLASSIC, Kind
 from protocol.own.state_log import Hands, Step
 from shim.config import Settings
 from shim.coordinator import GroupCoordinator, Outcome
@@ -24,7 +25,7 @@ from shim.logged_once import LoggedOnce
 from shim.migration.deciding import ask, decide
 from shim.migration.dual.lookup import Lookup
 from shim.migration.hands.gathering import Gathering
-from shim.offsets.cluster.groups import NOBODY, ClusterGroups, ConsumerGroup, StreamsGroup
+from shim.offsets.cluster.groups import NOBODY, ClusterGroups
 from shim.offsets.store import StoreError
 from shim.runtime import Runtime
 from shim.upstream.errors import ARRIVES_WITHIN_SECONDS, PASSED_ON_WITHIN_SECONDS, UpstreamError
@@ -59,22 +60,6 @@ class Whose(Enum):
 SERVED: Final = frozenset({Whose.SERVED, Whose.SERVED_WITH_STORES})
 
 _WHOSE: Final = {Hands.SERVED: Whose.SERVED, Hands.PASSED_THROUGH: Whose.PASSED_THROUGH, None: Whose.UNKNOWN}
-
-
-class Opens(Enum):
-    """The protocol of a request that makes a group where there is none."""
-
-    CLASSIC = auto()
-    CONSUMER = auto()
-    """KIP-848: such groups the cluster serves, where it has that protocol."""
-    STREAMS = auto()
-    """KIP-1071: likewise."""
-
-
-_KINDS: Final[Mapping[Opens, type[ConsumerGroup | StreamsGroup]]] = {
-    Opens.CONSUMER: ConsumerGroup,
-    Opens.STREAMS: StreamsGroup,
-}
 
 
 class Seen(NamedTuple):
@@ -124,7 +109,7 @@ class Placements:
         self._new_served = settings.group_new_served
         self._open: dict[str, Placement] = {}
         self._seen: dict[tuple[str, str], Seen] = {}
-        self._finding: dict[tuple[str, Opens | None], asyncio.Task[ErrorCode]] = {}
+        self._finding: dict[tuple[str, Kind | None], asyncio.Task[ErrorCode]] = {}
         self._turns = asyncio.Semaphore(_LOOKED_FOR_AT_ONCE)
         self._trouble = LoggedOnce(log)
         self._followed = followed
@@ -180,7 +165,7 @@ class Placements:
         coordinator = self._runtime.coordinator(self._runtime.partition_of(group_id))
         return coordinator is None or coordinator.hands_of(group_id) is Hands.SERVED
 
-    async def find_out(self, group_id: str, opens: Opens | None) -> ErrorCode:
+    async def find_out(self, group_id: str, opens: Kind | None) -> ErrorCode:
         """NONE when :meth:`of` says it from now on; otherwise why not for now, at which clients ask again. ``opens``:
         what makes one that nobody knows; None: nothing does, and it stays UNKNOWN, as it does where the cluster does
         not have that protocol."""
@@ -191,9 +176,9 @@ class Placements:
             task.add_done_callback(lambda _: self._finding.pop((group_id, opens), None))
         return await asyncio.shield(task)  # others may wait for it, too
 
-    async def _find_out(self, group_id: str, opens: Opens | None) -> ErrorCode:
+    async def _find_out(self, group_id: str, opens: Kind | None) -> ErrorCode:
         in_zookeeper = False
-        kind = _KINDS.get(opens) if opens is not None else None
+        other = None if opens is CLASSIC else opens
         try:
             async with self._turns:
                 known = await self._known_as(group_id)
@@ -201,9 +186,9 @@ class Placements:
             if not known:  # not in a turn: one that hangs is no reason for others to wait
                 in_zookeeper = await self._knows_in_zookeeper(group_id)
             is_new = not known and not in_zookeeper
-            if is_new and (opens is None or (kind and not await self._cluster_groups.has_kind(group_id, kind))):
+            if is_new and (opens is None or (other and not await self._cluster_groups.has_kind(group_id, other))):
                 return ErrorCode.NONE
-            if not known and (in_zookeeper or not kind) and not await self._followed(group_id):
+            if not known and (in_zookeeper or not other) and not await self._followed(group_id):
                 return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         except StoreError as error:
             self._trouble.failed(_zookeeper_not_asked(group_id), error)
@@ -221,11 +206,8 @@ class Placements:
         elif in_zookeeper:
             hands, cause = Hands.SERVED, "ZooKeeper has offsets or consumers of it"
             step = Step.ZOOKEEPER
-        elif kind is not None:
-            hands, cause = (
-                Hands.PASSED_THROUGH,
-                "its clients have a protocol that the cluster serves (KIP-848, KIP-1071)",
-            )
+        elif other is not None:
+            hands, cause = Hands.PASSED_THROUGH, f"its clients have {other.protocol}, which the cluster serves"
         elif self._new_served:
             hands, cause = Hands.SERVED, "the cluster did not know it"
         else:

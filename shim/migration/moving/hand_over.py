@@ -11,6 +11,7 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final
 
+from protocol.group_kinds import CLASSIC, kind_of
 from protocol.messages.describe_groups import DescribedGroup, DescribedGroupMember
 from protocol.messages.join_group import JoinGroupRequest
 from protocol.offsets_log import GroupMetadataValue, MemberMetadata, OffsetCommitKey, OffsetCommitValue
@@ -23,7 +24,7 @@ from shim.migration.mirror.mirror import Mirror
 from shim.migration.moving.changing import Changing
 from shim.migration.strangers import named
 from shim.migration.words import Refused
-from shim.offsets.cluster.groups import DEAD, NOBODY, ClusterGroups, Committed, ConsumerGroup, StreamsGroup
+from shim.offsets.cluster.groups import DEAD, NOBODY, ClusterGroups, Committed
 from shim.offsets.cluster.store import is_nowhere
 from shim.upstream.errors import Unanswered, UpstreamError
 
@@ -32,10 +33,6 @@ log = logging.getLogger(__name__)
 _SEEN_WITHIN_S: Final = 60.0
 """A member that has come through the shim in that time is on the shim: longer than sessions last, by default."""
 _STABLE: Final = "Stable"
-_OTHER_PROTOCOLS: Final = {
-    ConsumerGroup: "the consumer protocol (KIP-848)",
-    StreamsGroup: "the streams protocol (KIP-1071)",
-}
 _OF_ANOTHER_KIND: Final = (
     "the cluster has offsets of it and says that there is no such group, as of one of another kind, with members that "
     "are not told"
@@ -44,11 +41,12 @@ _OF_ANOTHER_KIND: Final = (
 
 def _other_protocol(described: DescribedGroup) -> str:
     """Why one whose clients have another protocol than the classic one is not taken over; "" for one that has that."""
-    if (protocol := _OTHER_PROTOCOLS.get(type(described))) is None:
+    kind = kind_of(described)
+    if kind is CLASSIC:
         return ""
     return (
-        f"its clients have used {protocol}, which the cluster serves, and not the shim: they would be refused; have "
-        "them come with group.protocol=classic first"
+        f"its clients have used {kind.protocol}, which the cluster serves, and not the shim: they would be refused; "
+        "have them come with group.protocol=classic first"
     )
 
 

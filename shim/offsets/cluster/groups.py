@@ -10,12 +10,9 @@ from functools import partial
 from itertools import groupby
 from typing import Any, Final, NamedTuple, TypeVar
 
-from protocol.api import Api
-from protocol.consumer import ConsumerProtocolAssignment, encode_assignment
-from protocol.consumer import TopicPartition as ConsumedPartitions
 from protocol.errors import ErrorCode
+from protocol.group_kinds import OTHER_KINDS, Kind
 from protocol.messages import (
-    consumer_group_describe,
     delete_groups,
     describe_acls,
     describe_groups,
@@ -25,7 +22,6 @@ from protocol.messages import (
     offset_commit,
     offset_delete,
     offset_fetch,
-    streams_group_describe,
 )
 from protocol.partition import partition_for
 from shim.coordinator.state.offset_table import CommittedOffset
@@ -97,54 +93,6 @@ class Listed(NamedTuple):
     def trouble(self) -> UpstreamError:
         """Why these are not all groups."""
         return UpstreamError("; ".join(map(str, self.unanswered)) or "no broker of the cluster is known")
-
-
-class ConsumerGroup(describe_groups.DescribedGroup):
-    """A group of the consumer protocol (KIP-848), which may be empty; what members are assigned is told as members of
-    the classic protocol are. Where the shim may not
-    describe a topic of it neither state nor members are told: it is :data:`NOT_TOLD`."""
-
-    __slots__ = ()
-
-
-class StreamsGroup(describe_groups.DescribedGroup):
-    """Likewise, of the streams protocol (KIP-1071); their tasks are left out."""
-
-    __slots__ = ()
-
-
-class _Kind(NamedTuple):
-    """Groups of which DescribeGroups says that there are none."""
-
-    api: Api[Any, Any]
-    request: Callable[[tuple[str, ...], bool], Any]
-    group: type[describe_groups.DescribedGroup]
-    protocol_type: str
-    assignment: Callable[[Any], bytes]
-
-
-def _assignment(member: consumer_group_describe.Member) -> bytes:
-    assigned = member.assignment.topic_partitions
-    partitions = (ConsumedPartitions(each.topic_name, each.partitions) for each in assigned)
-    return encode_assignment(ConsumerProtocolAssignment(tuple(partitions)))
-
-
-_OTHER_KINDS: Final = (
-    _Kind(
-        consumer_group_describe.API,
-        consumer_group_describe.ConsumerGroupDescribeRequest,
-        ConsumerGroup,
-        "consumer",
-        _assignment,
-    ),
-    _Kind(
-        streams_group_describe.API,
-        streams_group_describe.StreamsGroupDescribeRequest,
-        StreamsGroup,
-        "streams",
-        lambda _: b"",
-    ),
-)
 
 
 class RefusedPartition(NamedTuple):
@@ -239,8 +187,9 @@ class ClusterGroups:
         return (await self.described(group)).group_state
 
     async def described(self, group: str) -> describe_groups.DescribedGroup:
-        """State, protocol and members; the state of one that there is not is Dead. A :class:`ConsumerGroup` or a
-        :class:`StreamsGroup` of one that is that."""
+        """State, protocol and members; the state of one that there is not is Dead. Of which kind it is says
+        :func:`protocol.group_kinds.kind_of`; where the shim may not describe a topic of one of another kind than the
+        classic one neither state nor members are told: it is :data:`NOT_TOLD`."""
         try:
             return await self._until_ready(partial(self._described, group))
         except UpstreamError:
@@ -281,34 +230,33 @@ class ClusterGroups:
             request = describe_groups.DescribeGroupsRequest(tuple(some))
             answer = await self._brokers.ask(node_id, describe_groups.API, request, version=version)
             found |= {each.group_id: _refusal(each.error_code, each.group_id) or each for each in answer.groups}
-        for kind in _OTHER_KINDS:
+        for kind in OTHER_KINDS:
             dead = [
                 name for name, each in found.items() if not isinstance(each, UpstreamError) and each.group_state == DEAD
             ]
-            if dead and await self._brokers.offers(node_id, kind.api):
+            if dead and await self._brokers.offers(node_id, kind.describe):
                 for some in slices(dead, GROUPS_A_REQUEST):
                     found |= await self._of_kind(kind, node_id, some)
         answered = [name for name, each in found.items() if not isinstance(each, UpstreamError)]
         return found | await self._coordinators.not_believed(node_id, answered)
 
     async def _of_kind(
-        self, kind: _Kind, node_id: int, groups: Sequence[str]
+        self, kind: Kind, node_id: int, groups: Sequence[str]
     ) -> dict[str, describe_groups.DescribedGroup | BrokerRefused]:
         """Those of them that are such."""
-        answer = await self._brokers.ask(node_id, kind.api, kind.request(tuple(groups), False))
+        answer = await self._brokers.ask(node_id, kind.describe, kind.describe.request(tuple(groups), False))
         return {
             each.group_id: _refused_description(each) or _described(kind, each)
             for each in answer.groups
             if each.error_code not in _NOT_OF_THAT_KIND
         }
 
-    async def has_kind(self, group: str, kind: type[ConsumerGroup | StreamsGroup]) -> bool:
+    async def has_kind(self, group: str, kind: Kind) -> bool:
         """Whether the cluster has that protocol, as the group's coordinator says: one that is off is offered, too."""
-        asked = next(each for each in _OTHER_KINDS if each.group is kind)
         node_id = await self._coordinators.of(group)
-        if not await self._brokers.offers(node_id, asked.api):
+        if not await self._brokers.offers(node_id, kind.describe):
             return False
-        answer = await self._brokers.ask(node_id, asked.api, asked.request((group,), False))
+        answer = await self._brokers.ask(node_id, kind.describe, kind.describe.request((group,), False))
         return all(each.error_code != ErrorCode.UNSUPPORTED_VERSION for each in answer.groups)
 
     async def leave(self, group: str, members: Sequence[describe_groups.DescribedGroupMember]) -> None:
@@ -480,9 +428,9 @@ def _refused_description(described: Any) -> BrokerRefused | None:
     return _refusal(described.error_code, described.group_id)
 
 
-def _described(kind: _Kind, described: Any) -> describe_groups.DescribedGroup:
+def _described(kind: Kind, described: Any) -> describe_groups.DescribedGroup:
     if described.error_code:
-        return kind.group(0, None, described.group_id, NOT_TOLD, kind.protocol_type)
+        return kind.group(0, None, described.group_id, NOT_TOLD, kind.name)
     members = tuple(
         describe_groups.DescribedGroupMember(
             *(each.member_id, each.instance_id, each.client_id, each.client_host),
@@ -491,7 +439,7 @@ def _described(kind: _Kind, described: Any) -> describe_groups.DescribedGroup:
         )
         for each in described.members
     )
-    return kind.group(0, None, described.group_id, described.group_state, kind.protocol_type, "", members)
+    return kind.group(0, None, described.group_id, described.group_state, kind.name, "", members)
 
 
 def _committed(group: str, code: int, topics: Sequence[Any]) -> Committed:

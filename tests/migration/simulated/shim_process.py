@@ -12,6 +12,7 @@ from typing import Any, Final, TypeVar, cast
 
 from protocol.commit_rows import API, AllCommitted
 from protocol.errors import ErrorCode
+from protocol.group_kinds import CLASSIC
 from protocol.messages.offset_commit import API as CODEC
 from protocol.messages.offset_commit import (
     OffsetCommitRequest,
@@ -31,7 +32,7 @@ from shim.migration.deciding import decide
 from shim.migration.dual.dual_commit import DualCommit
 from shim.migration.dual.lookup import Lookup
 from shim.migration.feeding import Feeding
-from shim.migration.hands.placements import SERVED, Opens, Placements, Whose
+from shim.migration.hands.placements import SERVED, Placements, Whose
 from shim.migration.mirror.mirror import Mirror
 from shim.migration.moving.changing import Changing
 from shim.migration.moving.stepping import Stepping
@@ -173,7 +174,7 @@ class ShimProcess:
     async def _whose(self, group: str) -> Whose:
         """Raises NotDone where it is not served."""
         if self.placements.of(group) is Whose.UNKNOWN:
-            await self.placements.find_out(group, Opens.CLASSIC)
+            await self.placements.find_out(group, CLASSIC)
         whose = self.placements.of(group)
         if whose not in SERVED:
             raise NotDone(whose)
