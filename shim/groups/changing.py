@@ -15,6 +15,7 @@ from shim.groups.in_use import in_use_in_zookeeper
 from shim.groups.words import NotCertain, NotKnown, Refused
 from shim.migration.hands.placements import SERVED, Placements, Whose
 from shim.migration.stores import Stores
+from shim.offsets.store import StoreError
 from shim.runtime import Runtime
 from shim.runtime.step import Step
 
@@ -55,11 +56,13 @@ class Changing:
         """Wait until the log of a group that is served has what decides about its offsets. Raises Refused, also where
         consumers of it are in ZooKeeper."""
         if self._placements.of(group) is Whose.SERVED_WITH_STORES:
-            refused = await self._stores.not_deletable([group])
-            if refused.get(group) is ErrorCode.NON_EMPTY_GROUP and (consumers := await self._stores.consumers(group)):
+            try:
+                consumers = await self._stores.consumers(group)
+            except StoreError as error:
+                raise Refused(f"who is in group {group} in ZooKeeper is not known: {error}") from error
+            if consumers:
                 raise Refused(f"group {group}: {in_use_in_zookeeper(consumers)}")
-            if refused:
-                raise refusal(group, refused[group])
+            await self.ready_to_look(group)
 
     async def decided(self, group: str, operation: Callable[[GroupCoordinator, int, Any], Outcome]) -> Any:
         """What the group's coordinator answers, once that is durable, and where else the group's step has it be. Raises

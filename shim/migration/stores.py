@@ -77,12 +77,12 @@ class Stores:
         return {**refused, **await self.not_ready([each for each in groups if each not in refused])}
 
     async def consumers(self, group: str) -> Sequence[str]:
-        """The ids of those that are in ZooKeeper; none where that does not say."""
-        try:
+        """The ids of those that are in ZooKeeper, of a group whose offsets are there, too. Raises
+        :class:`StoreError`."""
+        async with self._at_once:
+            if self._step_of(group) not in IN_ZOOKEEPER:
+                return ()
             return await _in_time(group, self.zookeeper.store.members(group))
-        except StoreError as error:
-            log.debug("group %s: who is in it in ZooKeeper is not told: %s", group, error)
-            return ()
 
     def after(self, groups: Sequence[str]) -> Awaitable[list[str]]:
         """To be called when changes of these groups' offsets are durable, but not answered yet, and never raises, as
@@ -109,12 +109,10 @@ class Stores:
 
     async def _in_use(self, group: str) -> ErrorCode:
         try:
-            async with self._at_once:
-                used = self._step_of(group) in IN_ZOOKEEPER and await _in_time(group, self.zookeeper.is_in_use(group))
+            return ErrorCode.NON_EMPTY_GROUP if await self.consumers(group) else ErrorCode.NONE
         except StoreError as error:
             log.info("group %s is not deleted now: %s", group, error)
             return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-        return ErrorCode.NON_EMPTY_GROUP if used else ErrorCode.NONE
 
     async def _before(self, group: str) -> None:
         step = self._step_of(group)
