@@ -1,6 +1,11 @@
-"""Counts of what is counted, and durations, as messages have them."""
+"""Counts of what is counted, the first few of many, and durations, as messages have them."""
 
 from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+T = TypeVar("T")
 
 
 def counted(count: int, what: str) -> str:
@@ -8,6 +13,12 @@ def counted(count: int, what: str) -> str:
     if count == 1:
         return f"1 {what}"
     return f"{count:,} {what}es" if what.endswith("ch") else f"{count:,} {what}s"
+
+
+def some_of(items: Sequence[T], told: Callable[[T], str] = str, most: int = 5) -> str:
+    """``a, b and 1,000 more``: the first ``most`` of them, each as ``told``."""
+    more = f" and {len(items) - most:,} more" if len(items) > most else ""
+    return ", ".join(map(told, items[:most])) + more
 
 
 _UNITS = (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pipeline.console import count_shown
-from shim.counted import counted, lasting
+from shim.counted import counted, lasting, some_of
 
 
 @pytest.mark.parametrize(
@@ -19,6 +19,14 @@ from shim.counted import counted, lasting
 )
 def test_counts(count: int, what: str, expected: str) -> None:
     assert counted(count, what) == count_shown(count, what) == expected
+
+
+@pytest.mark.parametrize(
+    ("count", "expected"),
+    [(0, ""), (1, "0"), (3, "0, 1, 2"), (4, "0, 1, 2 and 1 more"), (1_003, "0, 1, 2 and 1,000 more")],
+)
+def test_of_many_the_first_few(count: int, expected: str) -> None:
+    assert some_of(range(count), most=3) == expected
 
 
 @pytest.mark.parametrize(

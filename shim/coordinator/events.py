@@ -15,6 +15,7 @@ from shim.coordinator.outcome import Caller, GroupEvent
 from shim.coordinator.settings import CoordinatorSettings
 from shim.coordinator.state.group import Group, Member
 from shim.coordinator.state.group_memory import OfferedProtocol
+from shim.counted import some_of
 
 _MOST_NAMED: Final = 5
 _LONGEST: Final = 200
@@ -219,8 +220,7 @@ def _of(group_id: str, template: str, *values: object) -> GroupEvent:
 
 
 def _all_named(members: Sequence[Member]) -> str:
-    more = f", and {len(members) - _MOST_NAMED} more" if len(members) > _MOST_NAMED else ""
-    return ", ".join(map(_member, members[:_MOST_NAMED])) + more
+    return some_of(members, _member, _MOST_NAMED)
 
 
 def _member(member: Member) -> str:

@@ -10,7 +10,7 @@ from protocol.errors import ErrorCode
 from protocol.own.conditional_commit import REFUSED
 from shim.coordinator import Caller, OffsetReset, OffsetsReset
 from shim.coordinator.state.offset_table import CommittedOffset
-from shim.counted import counted
+from shim.counted import counted, some_of
 from shim.groups.changing import Changing
 from shim.groups.history import History, Then, utc
 from shim.groups.looking import Looking
@@ -37,7 +37,6 @@ from shim.upstream.log_ends import EARLIEST, LATEST, NO_RECORD, Asked, log_ends
 log = logging.getLogger(__name__)
 
 _OF_HISTORY: Final = frozenset({Kind.HISTORY, Kind.UNDO})
-_TOLD_AT_MOST: Final = 5
 
 
 class _Group(NamedTuple):
@@ -285,6 +284,4 @@ def _done(changes: Sequence[Change]) -> str:
 
 
 def _some(partitions: Sequence[Partition]) -> str:
-    told = ", ".join(f"{topic}-{number}" for topic, number in partitions[:_TOLD_AT_MOST])
-    more = len(partitions) - _TOLD_AT_MOST
-    return f"{told} and {more} more" if more > 0 else told
+    return some_of(partitions, lambda at: f"{at[0]}-{at[1]}")

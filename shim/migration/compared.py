@@ -78,12 +78,6 @@ def beside(own: Committed, there: Committed, partitions: Iterable[TopicPartition
     return [f"{at} ({_shown(own.get(at))} here, {_shown(there.get(at))} there)" for at in sorted(partitions)]
 
 
-def some_of(words: Sequence[str], most: int = _SHOWN) -> str:
-    """The first few of them."""
-    more = f", and {len(words) - most} more" if len(words) > most else ""
-    return ", ".join(words[:most]) + more
-
-
 def refused(group: str, differences: Sequence[Difference], why: str) -> Refused:
     """To be raised: names the first few of them."""
     shown = "; ".join(map(str, differences[:_SHOWN]))

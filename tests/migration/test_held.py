@@ -57,7 +57,7 @@ def test_those_that_are_strangers_for_sure_are_named_first(held: Held) -> None:
     assert _brought(held, _offsets(*[600] * 7), _offsets(*[5] * 7, 77)) == ({}, [])
     line, advice = held.alarm("g").split("; somebody ")
     behind = ", ".join(f"t-{number} (600 here, 5 there)" for number in range(5))
-    assert line.endswith(f"keeps them: t-7 (none here, 77 there); only behind there (7): {behind}, and 2 more")
+    assert line.endswith(f"keeps them: t-7 (none here, 77 there); only behind there (7): {behind} and 2 more")
     assert re.findall("`(groups reset g .*?)`", advice) == [
         "groups reset g --from-upstream --topic t:7",
         "groups reset g --to-current --all-topics",

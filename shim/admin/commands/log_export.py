@@ -7,7 +7,6 @@ import os
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from itertools import islice
 from pathlib import Path
 from typing import Final
 
@@ -40,14 +39,13 @@ from shim.admin.transfer.group_offsets import GroupOffsets, read_offsets
 from shim.admin.transfer.live_brokers import LiveBrokers
 from shim.admin.transfer.live_export import WOULD_WRITE, WRITTEN, Exported, export_to_cluster
 from shim.config import load_configuration, parse_servers
-from shim.counted import counted
+from shim.counted import counted, some_of
 from shim.log.files import Files
 from shim.offsets.cluster.groups import ClusterGroups
 
 _FOLDER: Final = click.Path(path_type=Path, file_okay=False)
 
 _DAY_MINUTES: Final = 24 * 60
-_NAMED: Final = 5  # groups in a message
 
 KEPT, NOW = "kept", "now"
 
@@ -130,13 +128,9 @@ def _refuse_pending(offsets: GroupOffsets, groups: Sequence[str]) -> None:
     pending = {group: producers for group, producers in offsets.pending().items() if not groups or group in groups}
     if not pending:
         return
-    named = [
-        f"{shown(group)} (producer id {', '.join(map(str, producers))})"
-        for group, producers in islice(pending.items(), _NAMED)
-    ]
-    more = f" and {len(pending) - _NAMED} more" if len(pending) > _NAMED else ""
+    named = some_of([*pending.items()], lambda each: f"{shown(each[0])} (producer id {', '.join(map(str, each[1]))})")
     raise Refused(
-        f"nothing was written: transactions that have not ended have offsets of {', '.join(named)}{more}; let the shim "
+        f"nothing was written: transactions that have not ended have offsets of {named}; let the shim "
         "run until they have, or choose other groups with --group"
     )
 

@@ -19,6 +19,7 @@ from shim.admin.transfer.group_offsets import (
     offset_commit_value,
     read_offsets,
 )
+from shim.counted import some_of
 from shim.log import OffsetsLog, PartitionWrite
 from shim.log.files import Files
 from shim.log.open_files import allow_open_files
@@ -28,8 +29,6 @@ from shim.runtime.replaying import Home, Replay
 _WRITE_SIZE: Final = 4 << 20  # bytes of keys and values in one call of the log
 _LARGEST_SET: Final = 50_000
 """Offsets in one record set: the whole of a group, as a rule, so that it is there whole or not at all."""
-
-_NAMED: Final = 5  # groups in a message
 
 NEW, REPLACED, UNCHANGED = "new", "replaced", "unchanged"
 
@@ -64,10 +63,9 @@ def plan_import(
         else:
             planned.append(PlannedGroup(group, offsets, NEW))
     if refused and not replace:
-        more = f" and {len(refused) - _NAMED} more" if len(refused) > _NAMED else ""
         raise NotDone(
             "nothing was written: there are other offsets, members or transactions that have not ended, of "
-            f"{', '.join(refused[:_NAMED])}{more} here already; --replace puts the new ones in their place, --group "
+            f"{some_of(refused)} here already; --replace puts the new ones in their place, --group "
             "chooses others"
         )
     return planned

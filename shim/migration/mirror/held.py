@@ -12,8 +12,9 @@ from typing import Final
 
 from shim.coordinator.state.offset_table import CommittedOffset
 from shim.coordinator.state.offsets import Before
+from shim.counted import some_of
 from shim.log.checkpoint import TopicPartition
-from shim.migration.compared import MOST_SHOWN, beside, further_on, some_of, to_bring
+from shim.migration.compared import MOST_SHOWN, beside, further_on, to_bring
 from shim.migration.mirror.alarms import Alarms
 from shim.offsets.cluster.groups import Committed
 
@@ -159,7 +160,7 @@ def tell_written_over(group: str, own: Committed, there: Committed, partitions: 
 
 def _tell(group: str, what: str, own: Committed, there: Committed, partitions: Iterable[TopicPartition]) -> None:
     """The message is the event: none is left out for others, as nothing else says what has been there."""
-    log.warning("%s", f"group {group}: {what}: {some_of(beside(own, there, partitions), MOST_SHOWN)}")
+    log.warning("%s", f"group {group}: {what}: {some_of(beside(own, there, partitions), most=MOST_SHOWN)}")
 
 
 def _advice(group: str, further: Sequence[TopicPartition], *, is_any_behind: bool) -> str:

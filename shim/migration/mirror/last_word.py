@@ -7,8 +7,7 @@ from collections import defaultdict
 from typing import Final
 
 from protocol.own.state_log import Hands
-from shim.counted import counted
-from shim.migration.compared import some_of
+from shim.counted import counted, some_of
 from shim.migration.mirror.mirror import Mirror
 from shim.runtime import Runtime
 
