@@ -95,9 +95,10 @@ def join_refused(group_id: str, member_id: str, caller: Caller, error: ErrorCode
     return _of(group_id, "%s may not join: %s%s", _who(member_id, caller), error.name, f" ({why})" if why else "")
 
 
-def of_another_kind(kind: Kind, request: OfMember, caller: Caller) -> GroupEvent:
-    template = "%s comes with %s, and is refused: the shim serves the group, with the classic one"
-    return _of(request.group_id, template, _who(request.member_id, caller), kind.protocol)
+def of_another_kind(kind: Kind, request: OfMember, caller: Caller, what_to_do: str) -> GroupEvent:
+    template = "%s comes with %s, and is refused: the shim serves the group, with the classic one; %s"
+    values = (_who(request.member_id, caller), kind.protocol, what_to_do)
+    return _of(request.group_id, template, *values)._replace(warns=True)
 
 
 def is_told(error: ErrorCode) -> bool:

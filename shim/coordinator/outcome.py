@@ -102,11 +102,12 @@ NOBODY: Final = Caller("", "")
 
 class GroupEvent(NamedTuple):
     """What is to be read in the log of a group: ``template`` with these ``values``, as :mod:`logging` puts them
-    together."""
+    together. ``warns``: somebody has to do something about it."""
 
     group: str
     template: str
     values: tuple[object, ...]
+    warns: bool = False
 
 
 class TransactionBatch(NamedTuple):

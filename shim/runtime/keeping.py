@@ -17,7 +17,7 @@ from shim.runtime.backend import Backend, OwnedElsewhere
 from shim.runtime.clock import Clock
 from shim.runtime.partition import Partition
 from shim.runtime.progress import NewShare
-from shim.runtime.telling import tell
+from shim.runtime.telling import Telling
 
 log = logging.getLogger(__name__)
 
@@ -34,6 +34,7 @@ class Keeper:
         settings: Settings,
         clock: Clock,
         group_memory: GroupMemory,
+        telling: Telling,
         begins: Callable[[Partition], None],
         lost: Callable[[Partition], None],
     ) -> None:
@@ -44,6 +45,7 @@ class Keeper:
         self._partitions = partitions
         self._clock = clock
         self._group_memory = group_memory
+        self._telling = telling
         self._begins = begins
         self._lost = lost
         self._given = settings
@@ -146,7 +148,7 @@ class Keeper:
         if self._stopping or not partition.is_ours:
             return from_snapshot
         loaded.coordinator.take_settings(self._settings)  # they may have changed meanwhile
-        tell(loaded.coordinator.loaded(self._clock.now(), self._group_memory))
+        self._telling.tell(loaded.coordinator.loaded(self._clock.now(), self._group_memory))
         partition.begin(loaded.coordinator)
         self._log.loaded(partition.number, loaded)
         if partition.was_forgotten:

@@ -26,7 +26,6 @@ from shim.runtime.encoding import Decided, encoded
 from shim.runtime.flight import Flight, Ticket
 from shim.runtime.partition import Partition
 from shim.runtime.served import ServedPartitions
-from shim.runtime.telling import tell
 
 log = logging.getLogger(__name__)
 
@@ -81,7 +80,7 @@ class Runtime(ServedPartitions):
         number, writes = partition.number, self._writes
         batches, history, answers, state, events = decided
         if events:
-            tell(events)
+            self._telling.tell(events)
         for ticket, _ in answers:
             del partition.waiting[ticket]
         for batch in batches:

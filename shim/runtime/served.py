@@ -21,6 +21,7 @@ from shim.runtime.flight import Flight, Ticket
 from shim.runtime.keeping import Keeper
 from shim.runtime.partition import Partition
 from shim.runtime.readable import ReadablePartitions
+from shim.runtime.telling import Telling
 
 log = logging.getLogger(__name__)
 
@@ -53,7 +54,10 @@ class ServedPartitions(ReadablePartitions):
         self._clock = clock
         self._loaded = loaded
         self._watchers: list[Watcher] = []
-        self._keeper = Keeper(backend, self._partitions, settings, clock, memory, self._begins, self._lost)
+        self._telling = Telling()
+        self._keeper = Keeper(
+            backend, self._partitions, settings, clock, memory, self._telling, self._begins, self._lost
+        )
         if not backend.is_divided:
             self.own(range(backend.num_partitions))
 

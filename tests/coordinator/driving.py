@@ -100,7 +100,7 @@ class Driven:
             self.answers[ticket] = response
 
     def told(self, events: Iterable[GroupEvent]) -> None:
-        self.events += [template % values for _, template, values in events]
+        self.events += [each.template % each.values for each in events]
 
     def ticket(self) -> int:
         self.last += 1

@@ -115,8 +115,12 @@ def test_one_that_is_served_is_refused_until_it_is_given_back(
             assert error.code() == KafkaError._FATAL
             assert "The group id does not exist" in error.str()
         # What librdkafka does not show of the answer stands in the log.
-        assert f"group {group}: " in at.shim.log()
-        assert "comes with the consumer protocol (KIP-848), and is refused" in at.shim.log()
+        (warned,) = (line for line in at.shim.log().splitlines() if f" WARNING group {group}: " in line)
+        assert "comes with the consumer protocol (KIP-848), and is refused" in warned
+        assert warned.endswith(
+            "use group.protocol=classic, or have it given back to the cluster (offset-shim migrate rollback, until it "
+            "is upstream)"
+        )
 
         (back,) = at.migrate("rollback", group, "--yes").json["groups"]
         assert back["offsets_storage"] == "upstream"

@@ -24,9 +24,10 @@ def _refused(kind: Kind) -> Callable[[Decision, Caller, int, Any, Asker], None]:
             # As brokers say it, which clients show.
             response = response_of(0, ErrorCode.INVALID_REQUEST, "GroupId can't be empty.")
         else:
-            decision.tell(events.of_another_kind(kind, request, caller))
-            what_to_do = _what_to_do(request.group_id, decision.state.from_zookeeper(request.group_id))
-            response = response_of(0, ErrorCode.GROUP_ID_NOT_FOUND, what_to_do)
+            what_to_do = _what_to_do(decision.state.from_zookeeper(request.group_id))
+            decision.tell(events.of_another_kind(kind, request, caller, what_to_do))
+            why = f"Group {request.group_id} is served by offset-shim, with the classic protocol: {what_to_do}"
+            response = response_of(0, ErrorCode.GROUP_ID_NOT_FOUND, why)
         decision.answer(asker, response)
 
     return refuse
@@ -36,11 +37,11 @@ consumer_group_heartbeat = _refused(CONSUMER)
 streams_group_heartbeat = _refused(STREAMS)
 
 
-def _what_to_do(group_id: str, from_zookeeper: bool) -> str:
+def _what_to_do(from_zookeeper: bool) -> str:
     """A step back is one towards ZooKeeper, for a group that was there."""
-    served = (
-        f"Group {group_id} is served by offset-shim, with the classic protocol: use group.protocol=classic, or have it"
+    to_the_cluster = (
+        "moved on to the cluster (offset-shim migrate advance"
+        if from_zookeeper
+        else "given back to the cluster (offset-shim migrate rollback"
     )
-    if from_zookeeper:
-        return f"{served} moved on to the cluster (offset-shim migrate advance, until it is upstream)."
-    return f"{served} given back to the cluster (offset-shim migrate rollback, until it is upstream)."
+    return f"use group.protocol=classic, or have it {to_the_cluster}, until it is upstream)"
