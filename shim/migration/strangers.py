@@ -3,10 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
-from protocol.messages.describe_groups import DescribedGroupMember
+from protocol.group_kinds import CLASSIC, kind_of
+from protocol.messages.describe_groups import DescribedGroup, DescribedGroupMember
 from shim.coordinator import Presence
-from shim.counted import some_of
+from shim.counted import counted, some_of
+from shim.offsets.cluster.groups import NOT_TOLD
+
+
+class PastTheShim(NamedTuple):
+    """Members in the cluster of a group that the shim serves. ``they``: who they are, in a line, and ``what_to_do``."""
+
+    they: str
+    what_to_do: str
 
 
 def named(members: Sequence[DescribedGroupMember]) -> str:
@@ -16,3 +26,16 @@ def named(members: Sequence[DescribedGroupMember]) -> str:
 
 def who(member: DescribedGroupMember | Presence) -> str:
     return f"{member.client_id or member.member_id} at {member.client_host}"
+
+
+def past_the_shim(described: DescribedGroup, strangers: Sequence[DescribedGroupMember]) -> PastTheShim:
+    """``described``: by the cluster; ``strangers``: those of its members that are not the shim's."""
+    kind, where = kind_of(described), "in the cluster, past the shim"
+    what_to_do = "stop them there, or have them come through the shim"
+    if kind is not CLASSIC:
+        where += f", where it is a group of {kind.protocol}"
+        what_to_do += " with group.protocol=classic"
+    if described.group_state == NOT_TOLD:
+        told = "; who they are is told once the shim's principal may Describe its topics"
+        return PastTheShim(f"it has members {where}", what_to_do + told)
+    return PastTheShim(f"it has {counted(len(strangers), 'member')} {where}: {named(strangers)}", what_to_do)

@@ -12,6 +12,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from protocol.errors import ErrorCode
+from protocol.group_kinds import OTHER_KINDS, Kind, kind_of
 from protocol.messages.offset_commit import OffsetCommitRequestPartition
 from protocol.offsets_log import GroupMetadataValue, MemberMetadata
 from protocol.own.state_log import Hands
@@ -24,6 +25,7 @@ from shim.offsets.cluster.groups import ClusterGroups, Committed, Listed, LiveGr
 from shim.upstream import TopicReader
 from tests.conftest import TopicFactory
 from tests.migration.mirrored import SETTINGS, Mirrored, eventually, mirrored, transaction
+from tests.migration.other_members import member_of
 from tests.migration.test_changing_hands import Member
 from tests.migration.test_first_contact import TIMEOUT_S, commit
 from tests.migration.test_transactions import begun
@@ -66,7 +68,8 @@ async def test_a_member_at_the_broker_is_seen_until_it_leaves(
         try:
             await eventually(lambda: guard.alarms)
             (line,) = guard.alarms.values()
-            assert line == "it has 1 member in the cluster, past the shim: past-the-shim at /127.0.0.1"
+            they = "it has 1 member in the cluster, past the shim: past-the-shim at /127.0.0.1"
+            assert line == f"{they}; stop them there, or have them come through the shim"
             await eventually(lambda: members[0].assigned)
             await guard.look()
             assert list(guard.alarms) == [group]
@@ -75,7 +78,35 @@ async def test_a_member_at_the_broker_is_seen_until_it_leaves(
                 await asyncio.to_thread(member.stop)
         await eventually(lambda: not guard.alarms)
         assert of_guard(caplog, logging.ERROR) == [f"group {group}: {line}"]
-        assert of_guard(caplog, logging.INFO) == [f"group {group}: this is over: {line}"]
+        assert of_guard(caplog, logging.INFO) == [f"group {group}: this is over: {they}"]
+
+
+@pytest.mark.parametrize("kind", OTHER_KINDS, ids=lambda kind: kind.name)
+async def test_that_a_group_is_one_of_another_protocol_there_is_said(
+    broker: Broker, tmp_path: Path, make_topic: TopicFactory, group: str, caplog: pytest.LogCaptureFixture, kind: Kind
+) -> None:
+    """While somebody is in it: one that nobody is in has one coordinator, and a client may have made it before the shim
+    had the group."""
+    topic = make_topic()
+    async with mirrored(broker, tmp_path) as at:
+        await at.serve(group)
+        await at.commit_offset(group, topic, 12)
+        await at.reached(group)
+        guard = Guard(at.runtime, at.cluster_groups, at.mirror)
+        with member_of(kind, broker.port, group, topic, "past-the-shim"):
+            await guard.look()
+            assert guard.alarms == {
+                group: f"it has 1 member in the cluster, past the shim, where it is a group of {kind.protocol}: "
+                "past-the-shim at /127.0.0.1; stop them there, or have them come through the shim with "
+                "group.protocol=classic"
+            }
+            assert guard.alarmed == {"members": 1.0, "commits": 0.0}
+            assert of_guard(caplog, logging.ERROR) == [f"group {group}: {guard.alarm(group)}"]
+        await guard.look()
+        assert (guard.alarms, kind_of(await at.cluster_groups.described(group))) == ({}, kind)
+        await at.commit_offset(group, topic, 13)
+        await at.reached(group)
+        assert (await at.cluster_groups.offsets_of([group]))[group][TopicPartition(topic, 0)].offset == 13
 
 
 class OldGroups(ClusterGroups):

@@ -245,7 +245,7 @@ def test_the_step_to_the_cluster_is_refused_while_a_member_is_there(group: Group
     try:
         wait_until(lambda: member.assigned > 0, "it has not joined")
         group.commit(0, 20)
-        who = f"group {group.name} has 1 member in the cluster, past the shim: stray at /127.0.0.1: stop them there"
+        who = f"group {group.name}: it has 1 member in the cluster, past the shim: stray at /127.0.0.1; stop them there"
         assert who in not_advanced(group, ("kafka", False))
         compared = group.at.migrate("verify", group.name)
         assert (compared.status, "has members in the cluster, past the shim" in compared.stdout) == (1, True), compared

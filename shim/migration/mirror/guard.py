@@ -13,15 +13,14 @@ from typing import Final, NamedTuple
 from protocol.messages.describe_groups import DescribedGroup
 from protocol.own.state_log import Hands
 from shim.coordinator import GroupCoordinator, NotServed
-from shim.counted import counted
 from shim.log.checkpoint import TopicPartition
 from shim.logged_once import LoggedOnce
 from shim.migration.mirror.alarms import Alarms
 from shim.migration.mirror.mirror import Mirror
 from shim.migration.own_offsets import NotReadable, own_offsets
-from shim.migration.strangers import named
+from shim.migration.strangers import past_the_shim
 from shim.offsets.cluster.brokers import BrokerRefused
-from shim.offsets.cluster.groups import NOBODY, ClusterGroups, Committed
+from shim.offsets.cluster.groups import NOBODY, NOT_TOLD, ClusterGroups, Committed
 from shim.runtime import Runtime
 from shim.upstream.errors import UpstreamError
 
@@ -169,9 +168,9 @@ class Guard:
             return
         # Members that came with the group when it was taken over have their ids here, and may still expire there.
         strangers = [each for each in described.members if each.member_id not in here]
-        if strangers and coordinator.hands_of(group) is Hands.SERVED:
-            count = counted(len(strangers), "member")
-            self._members.saw(group, f"it has {count} in the cluster, past the shim: {named(strangers)}")
+        are_there = bool(strangers) or described.group_state == NOT_TOLD
+        if are_there and coordinator.hands_of(group) is Hands.SERVED:
+            self._members.saw(group, *past_the_shim(described, strangers))
         else:
             self._members.over(group)
 

@@ -21,9 +21,9 @@ from shim.migration.deciding import decide
 from shim.migration.hands.gathering import Gathering
 from shim.migration.hands.placements import Placement, Placements, Whose
 from shim.migration.own_offsets import NotReadable, own_offsets
-from shim.migration.strangers import named
+from shim.migration.strangers import past_the_shim
 from shim.migration.words import Refused
-from shim.offsets.cluster.groups import NOBODY, NOT_TOLD, ClusterGroups, Committed
+from shim.offsets.cluster.groups import NOBODY, ClusterGroups, Committed
 from shim.offsets.store import StoreError
 from shim.runtime import Runtime
 from shim.upstream.errors import UpstreamError
@@ -124,16 +124,8 @@ class Changing:
         described = await self._cluster_groups.described(group)
         if described.group_state in NOBODY:
             return ""
-        members = described.members
-        if described.group_state == NOT_TOLD:
-            return (
-                f"group {group}: who is in it in the cluster, past the shim, is not told: allow the shim's principal "
-                "Describe on its topics"
-            )
-        return (
-            f"group {group} has {counted(len(members), 'member')} in the cluster, past the shim: {named(members)}: "
-            "stop them there, or have them come through the shim"
-        )
+        past = past_the_shim(described, described.members)
+        return f"group {group}: {past.they}; {past.what_to_do}"
 
     def not_in_transaction(self, group: str) -> None:
         """To be called once it is :meth:`quiet`. Raises Refused where a transaction may yet change its offsets."""
