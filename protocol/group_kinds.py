@@ -34,7 +34,8 @@ class StreamsGroup(DescribedGroup):
 class Kind(NamedTuple):
     """`name`: as of `group.protocol`, and Kafka's type of group. `protocol`: in a line for people. `heartbeat`: the API
     of its members; `describe`: the one that describes such groups, with `assignment`, of one of its members, in the
-    bytes of the classic protocol, empty where that has no words for it. `group`: what a description becomes here."""
+    bytes of the classic protocol, empty where that has no words for it. `group`: what a description becomes here.
+    `session`: the setting that says for how long a silent member stays, 45 s by default, and whose it is."""
 
     name: str
     protocol: str
@@ -42,6 +43,7 @@ class Kind(NamedTuple):
     describe: Api[Any, Any]
     assignment: Callable[[Any], bytes]
     group: type[DescribedGroup]
+    session: str
 
     @property
     def type(self) -> str:
@@ -61,6 +63,7 @@ CLASSIC: Final = Kind(
     describe_groups.API,
     lambda member: bytes(member.member_assignment),
     DescribedGroup,
+    "its session.timeout.ms",
 )
 CONSUMER: Final = Kind(
     "consumer",
@@ -69,6 +72,7 @@ CONSUMER: Final = Kind(
     consumer_group_describe.API,
     _assigned,
     ConsumerGroup,
+    "the brokers' group.consumer.session.timeout.ms",
 )
 STREAMS: Final = Kind(
     "streams",
@@ -77,6 +81,7 @@ STREAMS: Final = Kind(
     streams_group_describe.API,
     lambda _: b"",
     StreamsGroup,
+    "the brokers' group.streams.session.timeout.ms",
 )
 
 OTHER_KINDS: Final = (CONSUMER, STREAMS)

@@ -38,7 +38,7 @@ class Groups:
     ) -> None:
         self._history = History(history_log)
         changing = Changing(runtime, placements, stores)
-        self._looking = Looking(runtime, cluster_groups, brokers, self._history, clock)
+        self._looking = Looking(runtime, placements, cluster_groups, brokers, self._history, clock)
         self._resetting = Resetting(changing, self._looking, self._history, cluster_groups, brokers, topics, clock)
         self._deleting = Deleting(changing, self._looking, cluster_groups)
 

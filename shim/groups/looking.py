@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Final
 
 from protocol.consumer import decode_assignment
@@ -13,9 +14,10 @@ from protocol.own.state_log import Hands
 from shim.coordinator import GroupCoordinator, Presence
 from shim.groups.changing import refusal
 from shim.groups.history import History
-from shim.groups.in_use import in_use
+from shim.groups.in_use import in_use, in_use_in_cluster
 from shim.groups.last_commits import LastCommits
 from shim.groups.words import NO_OFFSET, Details, GroupLag, Member, Moved, NotKnown, OffsetAt, Partition, Refused
+from shim.migration.hands.placements import Placements
 from shim.migration.own_offsets import NotReadable, own_offsets
 from shim.offsets.cluster.groups import ClusterGroups, Committed
 from shim.runtime import Clock, Runtime
@@ -38,9 +40,16 @@ class Looking:
     """For the event loop. Everything raises UpstreamError, Refused, NotKnown."""
 
     def __init__(
-        self, runtime: Runtime, cluster_groups: ClusterGroups, brokers: Asked, history: History, clock: Clock
+        self,
+        runtime: Runtime,
+        placements: Placements,
+        cluster_groups: ClusterGroups,
+        brokers: Asked,
+        history: History,
+        clock: Clock,
     ) -> None:
         self._runtime = runtime
+        self._placements = placements
         self._clock = clock
         self._cluster_groups = cluster_groups
         self._brokers = brokers
@@ -78,7 +87,10 @@ class Looking:
 
     def in_use(self, described: DescribedGroup) -> str:
         """Who is in the group, in a line that says what to do, and "" where nobody is."""
-        return in_use(described, self._presences(described.group_id), self._clock.now())
+        group = described.group_id
+        if self._is_served(group):
+            return in_use(described, self._presences(group), self._clock.now())
+        return in_use_in_cluster(described, partial(self._placements.silent_seconds, group))
 
     async def refusal(self, group: str, error: ErrorCode) -> Refused | NotKnown:
         """As :func:`shim.groups.changing.refusal`; where the group has members, it says who they are."""

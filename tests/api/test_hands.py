@@ -12,7 +12,7 @@ import pytest
 
 from protocol.api import Api
 from protocol.errors import ErrorCode
-from protocol.group_kinds import CLASSIC, CONSUMER, STREAMS, Kind
+from protocol.group_kinds import CLASSIC, CONSUMER, OTHER_KINDS, STREAMS, Kind
 from protocol.messages import (
     consumer_group_describe,
     consumer_group_heartbeat,
@@ -204,14 +204,10 @@ async def test_what_is_the_clusters_is_answered_by_the_cluster(
     }
     assert placed.asked == ([UNKNOWN] if api in opens and group == UNKNOWN else [])
     assert placed.opens == [opens[api] for _ in placed.asked]
-    tells = api in (offset_commit.API, heartbeat.API, sync_group.API)
-    assert placed.seen == ([(group, "m", 3)] if tells else [])
-    is_waited_for = api in (
-        offset_commit.API,
-        offset_delete.API,
-        consumer_group_heartbeat.API,
-        streams_group_heartbeat.API,
-    )
+    generation: dict[Api[Any, Any], int] = {offset_commit.API: 3, heartbeat.API: 3, sync_group.API: 3}
+    generation |= {kind.heartbeat: 0 for kind in OTHER_KINDS}
+    assert placed.seen == ([(group, "m", generation[api])] if api in generation else [])
+    is_waited_for = api in (offset_commit.API, offset_delete.API, *(kind.heartbeat for kind in OTHER_KINDS))
     assert placed.on_their_way == ([group] if is_waited_for else [])
 
 

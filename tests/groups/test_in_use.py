@@ -8,10 +8,11 @@ from typing import Any, Final
 import pytest
 
 from protocol.errors import ErrorCode
+from protocol.group_kinds import CLASSIC, CONSUMER, STREAMS, Kind
 from protocol.messages.describe_groups import DescribedGroup, DescribedGroupMember
 from shim.coordinator import Presence
 from shim.groups.changing import Changing
-from shim.groups.in_use import in_use, in_use_in_zookeeper
+from shim.groups.in_use import in_use, in_use_in_cluster, in_use_in_zookeeper
 from shim.groups.words import Refused, awaited
 from shim.migration.hands.placements import Whose
 from shim.offsets.store import StoreUnavailable
@@ -59,9 +60,25 @@ def test_of_many_some_are_named() -> None:
     assert told.endswith(f") and 1,000 more. {GOES}")
 
 
-def test_those_at_the_brokers_are_named_without_times() -> None:
-    told = in_use(described(2), [], NOW)
-    assert told == f"it has 2 members (it is Stable): etl-0 at /10.0.0.4, etl-1 at /10.0.0.4. {GOES}"
+@pytest.mark.parametrize(
+    ("kind", "session"),
+    [
+        (CLASSIC, "its session.timeout.ms"),
+        (CONSUMER, "the brokers' group.consumer.session.timeout.ms"),
+        (STREAMS, "the brokers' group.streams.session.timeout.ms"),
+    ],
+)
+def test_of_those_at_the_brokers_it_is_told_when_they_came_through_the_shim(kind: Kind, session: str) -> None:
+    there = kind.group(*described(3))
+    goes = f"Stop them first; one that is dead is gone 45 s after it was last heard of, unless {session} says otherwise"
+    assert in_use_in_cluster(there, lambda member_id: {"m-0": 1.9, "m-2": 31.0}.get(member_id)) == (
+        "it has 3 members (it is Stable): etl-2 at /10.0.0.4 (last heard of 31 s ago), "
+        f"etl-0 at /10.0.0.4 (last heard of 1 s ago), etl-1 at /10.0.0.4. {goes}"
+    )
+    assert in_use_in_cluster(kind.group(*described(0, "Unknown")), lambda _: None) == (
+        f"it has members, who are not told, as the shim's principal may not describe their topics. {goes}"
+    )
+    assert in_use_in_cluster(kind.group(*described(0, "Empty")), lambda _: None) == ""
 
 
 def test_who_was_given_an_id_may_be_in_it_soon() -> None:

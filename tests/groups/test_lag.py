@@ -59,7 +59,8 @@ async def test_metrics_and_commands_say_the_same(monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr(looking, "log_ends", asked)
     lags = Lags(runtime, SimpleNamespace(of=kept), Settings())  # type: ignore[arg-type]
-    look = Looking(runtime, SimpleNamespace(), SimpleNamespace(), SimpleNamespace(), Clock())  # type: ignore[arg-type]
+    nothing: Any = SimpleNamespace()
+    look = Looking(runtime, nothing, nothing, nothing, nothing, Clock())
     by_metrics = {at: each.lag for at, each in (await lags.look()).groups["g"].items()}
     by_describe = {
         (each.topic, each.partition): each.lag for each in (await look.details("g", with_last_commit=False)).offsets
@@ -89,5 +90,5 @@ async def test_who_committed_last_is_not_known_of_a_group_that_the_cluster_has(h
         async def offsets_of(self, groups: Collection[str], **_: Any) -> Mapping[str, Any]:
             return {group: {} for group in groups}
 
-    look = Looking(runtime_of(coordinator), Theirs(), SimpleNamespace(), Kept(), Clock())  # type: ignore[arg-type]
+    look = Looking(runtime_of(coordinator), SimpleNamespace(), Theirs(), SimpleNamespace(), Kept(), Clock())  # type: ignore[arg-type]
     assert (await look.details("g")).last_commit == (last if hands is Hands.SERVED else None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -68,6 +69,8 @@ def test_a_new_one_goes_through_to_the_cluster(
         closing(Member({"bootstrap.servers": at.shim.bootstrap}, group, topic)) as first,
     ):
         share_both(first)
+        (planned,) = at.migrate("plan", group).json["groups"]
+        assert (planned["members"], planned["members_here"]) == (1, 1)
         told = at.status(group)
         assert (told["offsets_storage"], told["state"], told["type"], told["members"]) == (
             ("upstream", "Stable", "Consumer", 1)
@@ -90,6 +93,30 @@ def test_a_new_one_goes_through_to_the_cluster(
         for asked in (at.shim.bootstrap, broker.bootstrap_servers):
             assert committed(asked, group, topic) == 5
         assert at.status(group)["offsets_storage"] == "upstream"
+
+
+def test_offsets_of_one_with_members_are_reset_when_these_have_left(
+    broker: Broker, tmp_path: Path, make_topic: TopicFactory, group: str
+) -> None:
+    """Until then it is told when they were heard of last, and how long they stay where they are dead."""
+    topic = make_topic()
+    with administered(broker, tmp_path / "data") as at:
+        reset = ("groups", "reset", group, "--to-earliest", "--topic", topic, "--admin", at.address)
+        write(at.shim.bootstrap, topic, 0, range(5))
+        with closing(Member({"bootstrap.servers": at.shim.bootstrap}, group, topic)) as member:
+            until(lambda: bool(member.assigned))
+            member.commit(topic, 3)
+            refused = offset_shim(*reset, "--yes")
+            assert refused.status == 1
+            assert re.search(
+                r"it has 1 member \(it is Stable\): rdkafka at /127\.0\.0\.1 \(last heard of \d+ s ago\)\. Stop them "
+                r"first; one that is dead is gone 45 s after it was last heard of, unless the brokers' "
+                r"group\.consumer\.session\.timeout\.ms says otherwise",
+                refused.stderr,
+            ), refused
+        assert offset_shim(*reset, "--yes").status == 0
+        assert committed(broker.bootstrap_servers, group, topic) == 0
+        assert at.status(group)["type"] == "Consumer"
 
 
 def test_javas_goes_through_too(broker: Broker, tmp_path: Path, make_topic: TopicFactory, group: str) -> None:

@@ -90,5 +90,6 @@ _SEEN: Final[Mapping[ApiKey, Callable[[Any], tuple[str, int]]]] = {
     ApiKey.HEARTBEAT: lambda request: (request.member_id, request.generation_id),
     ApiKey.SYNC_GROUP: lambda request: (request.member_id, request.generation_id),
     ApiKey.OFFSET_COMMIT: lambda request: (request.member_id, request.generation_id_or_member_epoch),
+    **{ApiKey(kind.heartbeat.key): lambda request: (request.member_id, request.member_epoch) for kind in OTHER_KINDS},
 }
 """By which it is known that a member comes through the shim: its id, and its generation."""

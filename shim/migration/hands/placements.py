@@ -301,6 +301,12 @@ class Placements:
         found = self._seen.get((group_id, member_id))
         return found if found is not None and time.monotonic() - found.at <= within_seconds else None
 
+    def silent_seconds(self, group_id: str, member_id: str) -> float | None:
+        """Since the last request of a member has come here; None where that is not known: it may have come another way,
+        or none."""
+        found = self._seen.get((group_id, member_id))
+        return None if found is None else time.monotonic() - found.at
+
     def gathering(self, group_id: str) -> Gathering | None:
         """The one that is under way."""
         placement = self._open.get(group_id)
