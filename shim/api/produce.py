@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 from protocol.messages.produce import API, is_plain_response
-from shim.api.call import SIZE_FIELD, Services
-from shim.upstream import readdressed
+from shim.api.call import Services
+from shim.api.new_leaders import at_our_ports
 
 VERSIONS = (10, 13)
 """Older ones name nobody."""
 
 
 def rewrite(services: Services, version: int, frame: bytes) -> bytes:
-    if is_plain_response(frame, version):
-        return frame
-    correlation_id, response = API.parse_response(version, frame, SIZE_FIELD)
-    if not response.node_endpoints:
-        return frame
-    endpoints = readdressed(services.ports, response.node_endpoints, lambda endpoint: endpoint.node_id)
-    return API.response_frame(version, correlation_id, response._replace(node_endpoints=endpoints))
+    return frame if is_plain_response(frame, version) else at_our_ports(services, API, version, frame)
 
 
 __all__ = ["API", "VERSIONS", "rewrite"]

@@ -17,10 +17,11 @@ from typing import Any, Final, NamedTuple, NoReturn
 from weakref import WeakKeyDictionary
 
 from compat.table import TRANSLATIONS
-from compat.translation import MOST_FETCH_BYTES, Exchange, Translation, Unanswerable
+from compat.translation import Exchange, Translation, Unanswerable
 from protocol.errors import ErrorCode
 from protocol.messages import api_versions
 from shim.api.call import SIZE_FIELD, Call, Services
+from shim.api.fetched_bytes import FetchedBytes
 from shim.api.waiting import while_requests_are_paused
 
 AT_ONCE: Final = 16 << 10
@@ -29,11 +30,6 @@ thread that converts takes from the loop at a time. It costs a quarter less ther
 
 THREADS: Final = 2
 """So many are converted at once; what else waits for its turn."""
-
-FETCH_BYTES: Final = 64 << 20
-LEAST_FETCH_BYTES: Final = 1 << 20
-"""Of records that are fetched at once to be converted, by all connections together, and by each all the same. What is
-kept of one is some two and a half times that until its client has read it."""
 
 _threads: Final = ThreadPoolExecutor(THREADS, "compat")
 _turns: Final[WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore]] = WeakKeyDictionary()
@@ -50,23 +46,19 @@ class _Step(NamedTuple):
 
 
 def handler(translation: Translation) -> Callable[[Services, _Call], Coroutine[Any, Any, None]]:
-    running = 0
+    fetched = FetchedBytes()
 
     @while_requests_are_paused
     async def translate(_: Services, call: _Call) -> None:
-        nonlocal running
         if translation.api.key in await _lacking(call):
             await _pass_on(translation, call)
             return
-        running += 1
-        call.connection.context.fetch_bytes = max(LEAST_FETCH_BYTES, min(MOST_FETCH_BYTES, FETCH_BYTES // running))
-        try:
-            await _translate(translation, call)
-        except Unanswerable as error:
-            call.connection.refuse(str(error))
-            call.answer_frame(b"")
-        finally:
-            running -= 1
+        with fetched.share() as call.connection.context.fetch_bytes:
+            try:
+                await _translate(translation, call)
+            except Unanswerable as error:
+                call.connection.refuse(str(error))
+                call.answer_frame(b"")
 
     return translate
 

@@ -18,7 +18,7 @@ from protocol.errors import DecodeError, ErrorCode
 from protocol.messages import describe_configs, fetch, list_offsets, produce
 from protocol.records.batches import Compression, Record, decode_records, encode_records
 from protocol.records.message_sets import decode_message_set, encode_message_set
-from shim.api import translated
+from shim.api import fetched_bytes, translated
 from tests.api import driving
 from tests.api.driving import answer, call, services
 from tests.waiting import until
@@ -331,8 +331,8 @@ async def test_so_many_fetches_share_what_may_be_fetched_at_once() -> None:
     begun_ones = [await begun(fetch.API, 2, FETCH, client) for client in clients]
     limits = [fetch.API.parse_request(10, client.asked[0], 4)[1].max_bytes for client in clients]
     assert limits[:4] == [MOST_FETCH_BYTES] * 4
-    assert limits[15] == translated.FETCH_BYTES // 16
-    assert limits[-1] == translated.LEAST_FETCH_BYTES
+    assert limits[15] == fetched_bytes.FETCH_BYTES // 16
+    assert limits[-1] == fetched_bytes.LEAST_FETCH_BYTES
     for client, (task, _) in zip(clients, begun_ones, strict=True):
         client.answers[0].set_exception(ConnectionError("gone"))
         with pytest.raises(ConnectionError):

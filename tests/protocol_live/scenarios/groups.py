@@ -19,6 +19,8 @@ from protocol.messages import (
     offset_commit,
     offset_delete,
     offset_fetch,
+    share_group_describe,
+    share_group_heartbeat,
     streams_group_describe,
     streams_group_heartbeat,
     sync_group,
@@ -311,6 +313,48 @@ def consumers_beat(place: Place, version: int) -> None:
             topic_partitions=(),
         )
         assert place.ask(consumer_group_heartbeat.API, version, matching).error_code == 0
+
+
+def new_sharer(place: Place) -> tuple[str, str, str]:
+    """A member of a share group: its group, its id, the topic that it has partition 0 of."""
+    topic, group, member_id = place.new_topic(), place.new_group(), str(uuid.uuid4())
+    join = share_group_heartbeat.ShareGroupHeartbeatRequest(group, member_id, 0, subscribed_topic_names=(topic,))
+    joined = place.ask_until(share_group_heartbeat.API, 1, join, lambda response: response.error_code)
+    assert (joined.member_id, joined.member_epoch > 0, joined.heartbeat_interval_ms > 0) == (member_id, True, True)
+    # Before the partition has its state in the share coordinator nobody is assigned it.
+    deadline = time.monotonic() + 30.0
+    while joined.assignment is None or not joined.assignment.topic_partitions:
+        assert time.monotonic() < deadline
+        time.sleep(0.02)  # a member hears of its assignment when it asks
+        beat = share_group_heartbeat.ShareGroupHeartbeatRequest(group, member_id, joined.member_epoch)
+        joined = place.ask(share_group_heartbeat.API, 1, beat)
+        assert joined.error_code == 0
+    assert joined.assignment.topic_partitions == ((place.topic_id(topic), (0,), ()),)
+    return group, member_id, topic
+
+
+@scenario(share_group_heartbeat.API)
+def sharers_beat(place: Place, version: int) -> None:
+    group, member_id, _ = new_sharer(place)
+    late = share_group_heartbeat.ShareGroupHeartbeatRequest(group, member_id, 99)
+    answer = place.ask(share_group_heartbeat.API, version, late)
+    assert answer.error_code == ErrorCode.FENCED_MEMBER_EPOCH
+    assert answer.error_message
+    assert place.ask(share_group_heartbeat.API, version, late._replace(member_epoch=-1)).error_code == 0
+
+
+@scenario(share_group_describe.API)
+def describes_share_groups(place: Place, version: int) -> None:
+    group, member_id, topic = new_sharer(place)
+    request = share_group_describe.ShareGroupDescribeRequest((group, "absent"), True)
+    by_id = {found.group_id: found for found in place.ask(share_group_describe.API, version, request).groups}
+    assert by_id["absent"].error_code == ErrorCode.GROUP_ID_NOT_FOUND
+    found = by_id[group]
+    assert (found.error_code, found.group_state) == (0, "Stable")
+    assert found.authorized_operations != OPERATIONS_NOT_ASKED
+    (member,) = found.members
+    assert (member.member_id, member.client_id, member.subscribed_topic_names) == (member_id, "wire", (topic,))
+    assert member.assignment.topic_partitions == ((place.topic_id(topic), topic, (0,), ()),)
 
 
 def new_instance(place: Place) -> tuple[str, str]:

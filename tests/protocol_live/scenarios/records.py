@@ -1,17 +1,14 @@
 """Records and their places: Produce, Fetch, ListOffsets, OffsetForLeaderEpoch, ShareFetch, ShareAcknowledge."""
 
-import base64
 import itertools
 import time
-import uuid
 from typing import NamedTuple
 
-from protocol.api import Api
 from protocol.errors import ErrorCode
 from protocol.messages import fetch, list_offsets, offset_for_leader_epoch, produce, share_acknowledge, share_fetch
 from protocol.records.batches import Record
-from protocol.wire import Int16, Int32, NullableString, String, TaggedFields, Uuid
 from tests.protocol_live.place import Place, as_read, as_written, scenario, some_records
+from tests.protocol_live.scenarios.groups import new_sharer
 
 NO_PARTITION = 7  # of topics that have one partition
 
@@ -121,48 +118,6 @@ def finds_the_end_of_an_epoch(place: Place, version: int) -> None:
     assert by_index[0].leader_epoch == (0 if version >= 1 else -1)
 
 
-class ShareGroupHeartbeatRequest(NamedTuple):
-    group_id: String
-    member_id: String
-    member_epoch: Int32
-    rack_id: NullableString = None
-    subscribed_topic_names: tuple[String, ...] | None = None
-    tagged: TaggedFields = ()
-
-
-class ShareTopicPartitions(NamedTuple):
-    topic_id: Uuid
-    partitions: tuple[Int32, ...]
-    tagged: TaggedFields = ()
-
-
-class ShareAssignment(NamedTuple):
-    topic_partitions: tuple[ShareTopicPartitions, ...]
-    tagged: TaggedFields = ()
-
-
-class ShareGroupHeartbeatResponse(NamedTuple):
-    throttle_time_ms: Int32
-    error_code: Int16
-    error_message: NullableString
-    member_id: NullableString
-    member_epoch: Int32
-    heartbeat_interval_ms: Int32
-    assignment: ShareAssignment | None = None
-    tagged: TaggedFields = ()
-
-
-SHARE_GROUP_HEARTBEAT = Api(
-    key=76,
-    name="ShareGroupHeartbeat",
-    request=ShareGroupHeartbeatRequest,
-    response=ShareGroupHeartbeatResponse,
-    versions=(1, 1),
-    flexible_since=0,
-)
-"""Only to have a share group: nothing else here reads or writes this API. Source: Kafka 4.3, KIP-932."""
-
-
 class Share(NamedTuple):
     """A share session that has acquired the records written last."""
 
@@ -176,26 +131,14 @@ class Share(NamedTuple):
 
 
 def _share(place: Place, fetch_version: int) -> Share:
-    group, member = place.new_group(), base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-    topic = place.new_topic()
+    group, member, topic = new_sharer(place)
     topic_id = place.topic_id(topic)
-    join = ShareGroupHeartbeatRequest(group, member, 0, subscribed_topic_names=(topic,))
-    joined = place.ask_until(SHARE_GROUP_HEARTBEAT, 1, join, lambda response: response.error_code)
-    assert joined.member_id == member
-    # Before the partition has its state in the share coordinator nobody is assigned it, and ShareFetch answers -1.
-    deadline = time.monotonic() + 30.0
-    while joined.assignment is None or not joined.assignment.topic_partitions:
-        assert time.monotonic() < deadline
-        time.sleep(0.02)  # a member hears of its assignment when it asks
-        beat = ShareGroupHeartbeatRequest(group, member, joined.member_epoch)
-        joined = place.ask(SHARE_GROUP_HEARTBEAT, 1, beat)
-        assert joined.error_code == 0
-    assert joined.assignment.topic_partitions == ((topic_id, (0,), ()),)
     topics = (share_fetch.FetchTopic(topic_id, (share_fetch.FetchPartition(0, ()),)),)
     opening = share_fetch.ShareFetchRequest(
         group, member, max_wait_ms=500, min_bytes=1, max_bytes=1 << 20, max_records=10, batch_size=10, topics=topics
     )
     # The group begins at what is the end of the log when it is first asked for; what is written before goes by.
+    deadline = time.monotonic() + 30.0
     for epoch in itertools.count():
         assert time.monotonic() < deadline
         records = some_records(9)
