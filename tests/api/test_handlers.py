@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, cast
 
 import pytest
 
+from compat.translation import MOST_FETCH_BYTES
 from protocol import commit_rows as offset_commit_rows
 from protocol.api import Api
 from protocol.errors import ErrorCode
@@ -26,6 +27,8 @@ from protocol.messages import (
     offset_delete,
     offset_fetch,
     produce,
+    share_acknowledge,
+    share_fetch,
     sync_group,
 )
 from protocol.own import conditional_commit
@@ -465,6 +468,11 @@ def produce_response(version: int) -> produce.ProduceResponse:
     return produce.ProduceResponse((), node_endpoints=endpoints)
 
 
+def share_acknowledge_response(version: int) -> share_acknowledge.ShareAcknowledgeResponse:
+    endpoints = tuple(share_acknowledge.NodeEndpoint(node_id, *IN_CLUSTER[node_id]) for node_id in IN_CLUSTER)
+    return share_acknowledge.ShareAcknowledgeResponse(0, 0, node_endpoints=endpoints)
+
+
 async def rewritten(api: Api[Any, Any], version: int, response: Any) -> bytes:
     route = ROUTES[api.key << 16 | version].disposition
     assert isinstance(route, Rewritten)
@@ -478,6 +486,7 @@ async def rewritten(api: Api[Any, Any], version: int, response: Any) -> bytes:
         *((metadata.API, version, metadata_response, "brokers") for version in range(14)),
         *((describe_cluster.API, version, cluster_response, "brokers") for version in range(3)),
         *((produce.API, version, produce_response, "node_endpoints") for version in range(10, 14)),
+        *((share_acknowledge.API, version, share_acknowledge_response, "node_endpoints") for version in (1, 2)),
     ],
 )
 async def test_brokers_stand_at_the_shims_ports(api: Api[Any, Any], version: int, make: Any, field: str) -> None:
@@ -526,6 +535,23 @@ async def test_controllers_are_not_told() -> None:
 async def test_a_produce_response_without_addresses_goes_on_byte_for_byte() -> None:
     frame = produce.API.response_frame(13, 9, produce.ProduceResponse((), throttle_time_ms=5))
     assert await rewritten(produce.API, 13, produce.ProduceResponse((), throttle_time_ms=5)) == frame
+
+
+@pytest.mark.parametrize("version", [1, 2])
+async def test_what_is_fetched_for_a_share_group_names_the_shims_ports(version: int) -> None:
+    records = share_fetch.PartitionData(0, 0, records=b"records")
+    endpoints = tuple(share_fetch.NodeEndpoint(node_id, *IN_CLUSTER[node_id]) for node_id in IN_CLUSTER)
+    told = share_fetch.ShareFetchResponse(
+        0, 0, responses=(share_fetch.ShareFetchableTopicResponse(bytes(16), (records,)),), node_endpoints=endpoints
+    )
+    client = Client(broker=lambda _: share_fetch.API.response_frame(version, 7, told))
+    asked = share_fetch.ShareFetchRequest("g", "m", 0, 500, 1, max_records=10, batch_size=10)
+    for likes, is_asked_for in ((1_000, 1_000), (0x7FFFFFFF, MOST_FETCH_BYTES)):
+        after = await answer(share_fetch.API, version, asked._replace(max_bytes=likes), await services(), client)
+        assert [(each.node_id, each.host, each.port) for each in after.node_endpoints] == LEFT
+        assert after._replace(node_endpoints=()) == told._replace(node_endpoints=())
+        _, passed_on = share_fetch.API.parse_request(version, client.asked.pop(), 4)
+        assert passed_on == asked._replace(max_bytes=is_asked_for)
 
 
 # ApiVersions

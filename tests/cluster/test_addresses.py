@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable
 from typing import Any
 
@@ -22,6 +23,7 @@ from protocol.messages import (
     metadata,
     offset_for_leader_epoch,
     produce,
+    share_fetch,
 )
 from protocol.records.batches import encode_batch
 from shim.demo.parts import Cluster
@@ -228,3 +230,27 @@ def test_a_producer_at_a_stale_leader_is_told_of_the_new_ones_port(
         assert (endpoint.node_id, endpoint.host, endpoint.port) == (node_id, "127.0.0.1", shim.broker_port(node_id))
     else:
         assert not named(cluster, straight)
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_a_share_consumer_at_a_stale_leader_is_told_of_the_new_ones_port(
+    shim: Shim, cluster: Cluster, make_topic: TopicFactory, group: str, version: int
+) -> None:
+    (topic,) = cluster_metadata(shim.port, make_topic(PARTITIONS)).topics
+    partition = topic.partitions[0]
+    stale = next(broker for broker in cluster.brokers if broker.node_id != partition.leader_id)
+    fetches = share_fetch.ShareFetchRequest(
+        *(group, str(uuid.uuid4()), 0, 500, 1),
+        max_records=10,
+        batch_size=10,
+        topics=(share_fetch.FetchTopic(topic.topic_id, (share_fetch.FetchPartition(partition.partition_index, ()),)),),
+    )
+    frame = answered(share_fetch.API, version, fetches, shim.broker_port(stale.node_id))
+    _, response = share_fetch.API.parse_response(version, frame)
+    assert response.responses[0].partitions[0].error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert not named(cluster, frame)
+    straight = answered(share_fetch.API, version, fetches, stale.port, stale.host)
+    assert named(cluster, straight), "nothing to hide, so nothing is shown by it being hidden"
+    (endpoint,) = response.node_endpoints
+    node_id = partition.leader_id
+    assert (endpoint.node_id, endpoint.host, endpoint.port) == (node_id, "127.0.0.1", shim.broker_port(node_id))

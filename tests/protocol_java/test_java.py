@@ -29,7 +29,7 @@ SAMPLES: Final = 20
 SPOILT: Final = 40
 
 # (API, version, direction) that each release has a class for, of all that there are here.
-COVERED: Final = {KAFKA: 406, KAFKA_3: 400}
+COVERED: Final = {KAFKA: 410, KAFKA_3: 400}
 
 # Here the timestamp of an offset is "none" by default and 0 there; it is on the wire in every version. And records
 # have no default: what is nothing is null there, even where null is not allowed.
