@@ -1,6 +1,6 @@
 """The kinds of groups, each by the protocol that its members speak: what is of one kind alone stands in its row here.
 
-Share groups are not among them: they have no offsets of this sort. Source: Kafka 4.3, KIP-848, KIP-1071.
+Source: Kafka 4.3, KIP-848, KIP-1071, KIP-932.
 """
 
 from collections.abc import Callable
@@ -13,6 +13,8 @@ from protocol.messages import (
     consumer_group_heartbeat,
     describe_groups,
     heartbeat,
+    share_group_describe,
+    share_group_heartbeat,
     streams_group_describe,
     streams_group_heartbeat,
 )
@@ -31,6 +33,12 @@ class StreamsGroup(DescribedGroup):
     __slots__ = ()
 
 
+class ShareGroup(DescribedGroup):
+    """Likewise, a share group, whose members share partitions; its offsets are no committed ones."""
+
+    __slots__ = ()
+
+
 class Kind(NamedTuple):
     """`name`: as of `group.protocol`, and Kafka's type of group. `protocol`: in a line for people. `heartbeat`: the API
     of its members; `describe`: the one that describes such groups, with `assignment`, of one of its members, in the
@@ -44,6 +52,8 @@ class Kind(NamedTuple):
     assignment: Callable[[Any], bytes]
     group: type[DescribedGroup]
     session: str
+    stays: bool = False
+    """Whether one is of that kind until it is deleted; others are of the kind of who comes when nobody is in them."""
 
     @property
     def type(self) -> str:
@@ -51,7 +61,7 @@ class Kind(NamedTuple):
         return self.name.capitalize()
 
 
-def _assigned(member: consumer_group_describe.Member) -> bytes:
+def _assigned(member: consumer_group_describe.Member | share_group_describe.Member) -> bytes:
     partitions = (TopicPartition(each.topic_name, each.partitions) for each in member.assignment.topic_partitions)
     return encode_assignment(ConsumerProtocolAssignment(tuple(partitions)))
 
@@ -83,8 +93,18 @@ STREAMS: Final = Kind(
     StreamsGroup,
     "the brokers' group.streams.session.timeout.ms",
 )
+SHARE: Final = Kind(
+    "share",
+    "the protocol of share groups (KIP-932)",
+    share_group_heartbeat.API,
+    share_group_describe.API,
+    _assigned,
+    ShareGroup,
+    "the brokers' group.share.session.timeout.ms",
+    stays=True,
+)
 
-OTHER_KINDS: Final = (CONSUMER, STREAMS)
+OTHER_KINDS: Final = (CONSUMER, STREAMS, SHARE)
 """All but the classic one, which alone the shim serves; of these DescribeGroups says that there are none."""
 
 _BY_GROUP: Final = {kind.group: kind for kind in (CLASSIC, *OTHER_KINDS)}

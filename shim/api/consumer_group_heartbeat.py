@@ -1,30 +1,16 @@
-"""ConsumerGroupHeartbeat (key 68, KIP-848): passed through to the cluster, which serves groups of that protocol.
-
-A group that nobody knows becomes one of the cluster's with it. For one that the shim serves it is refused.
-"""
+"""ConsumerGroupHeartbeat (key 68, KIP-848)."""
 
 from __future__ import annotations
 
-from protocol.errors import ErrorCode
-from protocol.messages.consumer_group_heartbeat import (
-    API,
-    ConsumerGroupHeartbeatRequest,
-    ConsumerGroupHeartbeatResponse,
-)
-from shim.api.call import Call, Services
+from protocol.group_kinds import CONSUMER
+from protocol.messages.consumer_group_heartbeat import API
+from shim.api.heartbeat_of_a_kind import HeartbeatOfAKind
 from shim.coordinator import GroupCoordinator
 
 VERSIONS = (0, 1)
 
-_Call = Call[ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse]
+_HEARTBEAT = HeartbeatOfAKind(CONSUMER, GroupCoordinator.consumer_group_heartbeat)
 
-
-def handle(services: Services, call: _Call) -> None:
-    call.decide(services, call.request.group_id, GroupCoordinator.consumer_group_heartbeat, after_flight=False)
-
-
-def failure(call: _Call, error: ErrorCode) -> ConsumerGroupHeartbeatResponse:
-    return ConsumerGroupHeartbeatResponse(0, error)
-
+handle, failure = _HEARTBEAT.handle, _HEARTBEAT.failure
 
 __all__ = ["API", "VERSIONS", "failure", "handle"]

@@ -56,6 +56,8 @@ CODES: Final[Mapping[int, Codes]] = {
     ApiKey.CONSUMER_GROUP_DESCRIBE: _of_groups,
     ApiKey.STREAMS_GROUP_HEARTBEAT: _of_response,
     ApiKey.STREAMS_GROUP_DESCRIBE: _of_groups,
+    ApiKey.SHARE_GROUP_HEARTBEAT: _of_response,
+    ApiKey.SHARE_GROUP_DESCRIBE: _of_groups,
     ApiKey.DELETE_GROUPS: lambda response: [each.error_code for each in response.results],
     ApiKey.API_VERSIONS: _of_response,
 }

@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 
 from protocol.apis import ApiKey
 from protocol.errors import ErrorCode
-from shim.api import consumer_group_describe, describe_groups, streams_group_describe
+from shim.api import consumer_group_describe, describe_groups, share_group_describe, streams_group_describe
 
 
 class Describes(NamedTuple):
@@ -31,4 +31,5 @@ DESCRIBES: Final[Mapping[ApiKey, Describes]] = {
     ApiKey.STREAMS_GROUP_DESCRIBE: Describes(
         "group_ids", streams_group_describe.failed, streams_group_describe.response
     ),
+    ApiKey.SHARE_GROUP_DESCRIBE: Describes("group_ids", share_group_describe.failed, share_group_describe.response),
 }

@@ -1,27 +1,16 @@
-"""StreamsGroupHeartbeat (key 88, KIP-1071): as ConsumerGroupHeartbeat."""
+"""StreamsGroupHeartbeat (key 88, KIP-1071)."""
 
 from __future__ import annotations
 
-from protocol.errors import ErrorCode
-from protocol.messages.streams_group_heartbeat import (
-    API,
-    StreamsGroupHeartbeatRequest,
-    StreamsGroupHeartbeatResponse,
-)
-from shim.api.call import Call, Services
+from protocol.group_kinds import STREAMS
+from protocol.messages.streams_group_heartbeat import API
+from shim.api.heartbeat_of_a_kind import HeartbeatOfAKind
 from shim.coordinator import GroupCoordinator
 
 VERSIONS = (0, 0)
 
-_Call = Call[StreamsGroupHeartbeatRequest, StreamsGroupHeartbeatResponse]
+_HEARTBEAT = HeartbeatOfAKind(STREAMS, GroupCoordinator.streams_group_heartbeat)
 
-
-def handle(services: Services, call: _Call) -> None:
-    call.decide(services, call.request.group_id, GroupCoordinator.streams_group_heartbeat, after_flight=False)
-
-
-def failure(call: _Call, error: ErrorCode) -> StreamsGroupHeartbeatResponse:
-    return StreamsGroupHeartbeatResponse(0, error)
-
+handle, failure = _HEARTBEAT.handle, _HEARTBEAT.failure
 
 __all__ = ["API", "VERSIONS", "failure", "handle"]

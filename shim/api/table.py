@@ -6,8 +6,7 @@
 
 The newest version of a forwarded API is the newest of Kafka 4.3: in one that is newer a broker's address might hide.
 Fetch ends at v15 for that reason (v16 names new leaders by address, KIP-951), and so does DescribeQuorum at v1.
-Not here: share groups, since the cluster would answer for groups that are not its own; and what only
-brokers ask each other.
+Not here: what only brokers ask each other.
 """
 
 from __future__ import annotations
@@ -41,6 +40,8 @@ from shim.api import (
     produce,
     share_acknowledge,
     share_fetch,
+    share_group_describe,
+    share_group_heartbeat,
     streams_group_describe,
     streams_group_heartbeat,
     sync_group,
@@ -170,6 +171,8 @@ TABLE: tuple[Route, ...] = (
     _served(consumer_group_describe),
     _served(streams_group_heartbeat),
     _served(streams_group_describe),
+    _served(share_group_heartbeat),
+    _served(share_group_describe),
     _answered(share_fetch),
     _rewritten(share_acknowledge),
     _forwarded(ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS, 0, 1),

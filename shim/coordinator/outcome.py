@@ -12,6 +12,7 @@ from protocol.messages.join_group import JoinGroupResponse
 from protocol.messages.leave_group import LeaveGroupResponse
 from protocol.messages.offset_commit import OffsetCommitResponse
 from protocol.messages.offset_delete import OffsetDeleteResponse
+from protocol.messages.share_group_heartbeat import ShareGroupHeartbeatResponse
 from protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatResponse
 from protocol.messages.sync_group import SyncGroupResponse
 from protocol.messages.txn_offset_commit import TxnOffsetCommitResponse
@@ -68,6 +69,7 @@ Response: TypeAlias = (
     | HeartbeatResponse
     | ConsumerGroupHeartbeatResponse
     | StreamsGroupHeartbeatResponse
+    | ShareGroupHeartbeatResponse
     | LeaveGroupResponse
     | OffsetCommitResponse
     | AllCommitted

@@ -16,7 +16,7 @@ from functools import partial
 from typing import Any, Final, NamedTuple
 
 from protocol.errors import ErrorCode
-from protocol.group_kinds import CLASSIC, Kind
+from protocol.group_kinds import CLASSIC, Kind, kind_of
 from protocol.own.state_log import Hands, Step
 from shim.config import Settings
 from shim.coordinator import GroupCoordinator, Outcome
@@ -232,6 +232,8 @@ class Placements:
     async def _known_as(self, group_id: str) -> str:
         """By what the cluster knows the group; "" where it does not."""
         described = await self._cluster_groups.described(group_id)
+        if (kind := kind_of(described)).stays:
+            return f"a {kind.name} group of that name"
         if described.members or described.group_state not in NOBODY:
             return f"members of it (it is {described.group_state})"
         await self._cluster_groups.transactions_ended(group_id, self.producers_in_transaction())

@@ -44,9 +44,10 @@ def _other_protocol(described: DescribedGroup) -> str:
     kind = kind_of(described)
     if kind is CLASSIC:
         return ""
+    what_to_do = "delete it in the cluster" if kind.stays else "have them come with group.protocol=classic"
     return (
         f"its clients have used {kind.protocol}, which the cluster serves, and not the shim: they would be refused; "
-        "have them come with group.protocol=classic first"
+        f"{what_to_do} first"
     )
 
 

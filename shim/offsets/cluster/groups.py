@@ -433,7 +433,8 @@ def _described(kind: Kind, described: Any) -> describe_groups.DescribedGroup:
         return kind.group(0, None, described.group_id, NOT_TOLD, kind.name)
     members = tuple(
         describe_groups.DescribedGroupMember(
-            *(each.member_id, each.instance_id, each.client_id, each.client_host),
+            # Nobody is static in a share group.
+            *(each.member_id, getattr(each, "instance_id", None), each.client_id, each.client_host),
             member_metadata=b"",
             member_assignment=kind.assignment(each),
         )
