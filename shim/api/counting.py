@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from protocol.apis import ApiKey
 from protocol.commit_rows import AllCommitted
+from protocol.group_kinds import OTHER_KINDS
 from shim.metrics import AnswerCounts
 
 Codes = Callable[[Any], Iterable[int]]
@@ -52,12 +53,8 @@ CODES: Final[Mapping[int, Codes]] = {
     ApiKey.LEAVE_GROUP: lambda response: (response.error_code, *(each.error_code for each in response.members)),
     ApiKey.LIST_GROUPS: _of_response,
     ApiKey.DESCRIBE_GROUPS: _of_groups,
-    ApiKey.CONSUMER_GROUP_HEARTBEAT: _of_response,
-    ApiKey.CONSUMER_GROUP_DESCRIBE: _of_groups,
-    ApiKey.STREAMS_GROUP_HEARTBEAT: _of_response,
-    ApiKey.STREAMS_GROUP_DESCRIBE: _of_groups,
-    ApiKey.SHARE_GROUP_HEARTBEAT: _of_response,
-    ApiKey.SHARE_GROUP_DESCRIBE: _of_groups,
+    **{kind.heartbeat.key: _of_response for kind in OTHER_KINDS},
+    **{kind.describe.key: _of_groups for kind in OTHER_KINDS},
     ApiKey.DELETE_GROUPS: lambda response: [each.error_code for each in response.results],
     ApiKey.API_VERSIONS: _of_response,
 }

@@ -14,6 +14,7 @@ from typing import Any, Final, Self
 from compat.translation import Context
 from protocol.apis import ApiKey
 from protocol.errors import DecodeError, ErrorCode
+from protocol.group_kinds import OTHER_KINDS
 from shim.api.call import SIZE_FIELD, Call, Services
 from shim.api.table import ROUTES, Route, Served
 from shim.config import HostPort
@@ -37,10 +38,7 @@ FORWARDED: Final = frozenset(
         ApiKey.DELETE_GROUPS,
         ApiKey.OFFSET_DELETE,
         ApiKey.TXN_OFFSET_COMMIT,
-        ApiKey.CONSUMER_GROUP_HEARTBEAT,
-        ApiKey.CONSUMER_GROUP_DESCRIBE,
-        ApiKey.STREAMS_GROUP_HEARTBEAT,
-        ApiKey.STREAMS_GROUP_DESCRIBE,
+        *(ApiKey(api.key) for kind in OTHER_KINDS for api in (kind.heartbeat, kind.describe)),
     }
 )
 """What is about groups by name. ListGroups is each shim's own: who wants all asks every broker."""

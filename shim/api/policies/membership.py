@@ -8,6 +8,7 @@ from typing import Final
 
 from protocol.apis import ApiKey
 from protocol.errors import ErrorCode
+from protocol.group_kinds import OTHER_KINDS
 from shim.api.authorization import AnyCall, Granted, Policy
 from shim.api.policies.refusals import (
     NO_GROUP,
@@ -41,7 +42,6 @@ POLICIES: Final[Mapping[ApiKey, Policy]] = {
     ApiKey.JOIN_GROUP: Policy(_OF_A_MEMBER.needs, _admit_to_join),
     ApiKey.HEARTBEAT: _OF_A_MEMBER,
     ApiKey.LEAVE_GROUP: _OF_A_MEMBER,
-    ApiKey.CONSUMER_GROUP_HEARTBEAT: _OF_A_MEMBER,
-    ApiKey.STREAMS_GROUP_HEARTBEAT: _OF_A_MEMBER,
+    **{ApiKey(kind.heartbeat.key): _OF_A_MEMBER for kind in OTHER_KINDS},
     ApiKey.SYNC_GROUP: Policy(_OF_A_MEMBER.needs, _admit_to_sync),
 }
