@@ -12,9 +12,8 @@ from compat.table import TRANSLATIONS
 from protocol.api import Api
 from protocol.apis import APIS, ApiKey
 from protocol.errors import ErrorCode
+from protocol.group_kinds import OTHER_KINDS
 from protocol.messages import (
-    consumer_group_describe,
-    consumer_group_heartbeat,
     delete_groups,
     describe_acls,
     describe_groups,
@@ -27,8 +26,6 @@ from protocol.messages import (
     offset_commit,
     offset_delete,
     offset_fetch,
-    streams_group_describe,
-    streams_group_heartbeat,
     sync_group,
     txn_offset_commit,
 )
@@ -54,10 +51,8 @@ REQUESTS: Final[dict[Api[Any, Any], Any]] = {
     leave_group.API: None,
     sync_group.API: sync_group.SyncGroupRequest(GROUP, 1, "m", protocol_type="consumer", protocol_name="range"),
     describe_groups.API: describe_groups.DescribeGroupsRequest((GROUP,)),
-    consumer_group_heartbeat.API: consumer_group_heartbeat.ConsumerGroupHeartbeatRequest(GROUP, "m", 0),
-    consumer_group_describe.API: consumer_group_describe.ConsumerGroupDescribeRequest((GROUP,), False),
-    streams_group_heartbeat.API: streams_group_heartbeat.StreamsGroupHeartbeatRequest(GROUP, "m", 0),
-    streams_group_describe.API: streams_group_describe.StreamsGroupDescribeRequest((GROUP,), False),
+    **{kind.heartbeat: kind.heartbeat.request(GROUP, "m", 0) for kind in OTHER_KINDS},
+    **{kind.describe: kind.describe.request((GROUP,), False) for kind in OTHER_KINDS},
     list_groups.API: list_groups.ListGroupsRequest(),
     delete_groups.API: delete_groups.DeleteGroupsRequest((GROUP,)),
     offset_delete.API: offset_delete.OffsetDeleteRequest(
@@ -197,14 +192,14 @@ def errors_in(message: Any) -> list[int]:
 
 
 def test_every_api_that_the_shim_decides_has_a_policy() -> None:
-    """FindCoordinator and ApiVersions are the broker's own answers, and so is all that is translated for it."""
+    """FindCoordinator, ShareFetch and ApiVersions are the broker's own answers, and so is all that is translated for it."""
     translated = {key << 16 | version for key, t in TRANSLATIONS.items() for version in range(t.first, t.last + 1)}
     served = {
         route.key
         for number, route in ROUTES.items()
         if isinstance(route.disposition, Served) and number not in translated
     }
-    assert served - POLICIES.keys() == {ApiKey.FIND_COORDINATOR, ApiKey.API_VERSIONS}
+    assert served - POLICIES.keys() == {ApiKey.FIND_COORDINATOR, ApiKey.SHARE_FETCH, ApiKey.API_VERSIONS}
     assert {ApiKey(api.key) for api in REQUESTS} == POLICIES.keys()
 
 

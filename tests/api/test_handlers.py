@@ -560,7 +560,7 @@ async def test_what_is_fetched_for_a_share_group_names_the_shims_ports(version: 
 @pytest.mark.parametrize("version", range(5))
 async def test_api_versions_offers_what_both_have(version: int) -> None:
     module = api_versions
-    theirs = [(0, 3, 99), (1, 17, 20), (9, 0, 5), (76, 1, 1), (18, 0, 3)]
+    theirs = [(0, 3, 99), (1, 17, 20), (9, 0, 5), (80, 0, 0), (18, 0, 3)]
     response = module.ApiVersionsResponse(E.NONE, tuple(module.ApiVersion(*api) for api in theirs))
     client = Client(broker=lambda _: module.API.response_frame(version, 7, response))
     told = await answer(module.API, version, module.ApiVersionsRequest(), await services(), client)

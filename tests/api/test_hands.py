@@ -12,7 +12,7 @@ import pytest
 
 from protocol.api import Api
 from protocol.errors import ErrorCode
-from protocol.group_kinds import CLASSIC, CONSUMER, OTHER_KINDS, STREAMS, Kind
+from protocol.group_kinds import CLASSIC, CONSUMER, OTHER_KINDS, SHARE, STREAMS, Kind
 from protocol.messages import (
     consumer_group_describe,
     consumer_group_heartbeat,
@@ -25,6 +25,8 @@ from protocol.messages import (
     offset_commit,
     offset_delete,
     offset_fetch,
+    share_group_describe,
+    share_group_heartbeat,
     streams_group_describe,
     streams_group_heartbeat,
     sync_group,
@@ -165,6 +167,12 @@ PASSED_ON: list[tuple[Api[Any, Any], int, Any, Any]] = [
         streams_group_heartbeat.StreamsGroupHeartbeatResponse(0, 0, None, "m", 1, 5_000),
     ),
     (
+        share_group_heartbeat.API,
+        1,
+        share_group_heartbeat.ShareGroupHeartbeatRequest(PASSED, "m", 0),
+        share_group_heartbeat.ShareGroupHeartbeatResponse(0, 0, None, "m", 1, 5_000),
+    ),
+    (
         offset_delete.API,
         0,
         offset_delete.OffsetDeleteRequest(PASSED, ()),
@@ -201,6 +209,7 @@ async def test_what_is_the_clusters_is_answered_by_the_cluster(
         join_group.API: CLASSIC,
         consumer_group_heartbeat.API: CONSUMER,
         streams_group_heartbeat.API: STREAMS,
+        share_group_heartbeat.API: SHARE,
     }
     assert placed.asked == ([UNKNOWN] if api in opens and group == UNKNOWN else [])
     assert placed.opens == [opens[api] for _ in placed.asked]
@@ -211,23 +220,20 @@ async def test_what_is_the_clusters_is_answered_by_the_cluster(
     assert placed.on_their_way == ([group] if is_waited_for else [])
 
 
-@pytest.mark.parametrize(
-    ("api", "request_"),
-    [
-        (consumer_group_heartbeat.API, consumer_group_heartbeat.ConsumerGroupHeartbeatRequest(UNKNOWN, "m", 0)),
-        (streams_group_heartbeat.API, streams_group_heartbeat.StreamsGroupHeartbeatRequest(UNKNOWN, "m", 0)),
-    ],
-    ids=["consumer", "streams"],
-)
-async def test_a_heartbeat_that_makes_no_group_is_the_clusters_to_refuse(api: Api[Any, Any], request_: Any) -> None:
+of_other_kinds = pytest.mark.parametrize("kind", OTHER_KINDS, ids=lambda kind: kind.name)
+
+
+@of_other_kinds
+async def test_a_heartbeat_that_makes_no_group_is_the_clusters_to_refuse(kind: Kind) -> None:
     """As is one that would, where the cluster does not have that protocol: the group stays nobody's."""
+    api, version = kind.heartbeat, kind.heartbeat.versions[0]
     refused = api.response(0, ErrorCode.GROUP_ID_NOT_FOUND, "no")
     for epoch in (-2, -1, 3):
-        placed, client = Placed(), Client(broker=broker(api, lambda _: refused))
-        assert await answer(api, 0, request_._replace(member_epoch=epoch), await to(placed), client) == refused
-        assert placed.asked == []
-    placed, client = Placed(Whose.UNKNOWN), Client(broker=broker(api, lambda _: refused))
-    assert await answer(api, 0, request_, await to(placed), client) == refused
+        placed, client = Placed(), Client(broker=broker(api, lambda _: refused, version))
+        told = await answer(api, version, api.request(UNKNOWN, "m", epoch), await to(placed), client)
+        assert (told, placed.asked) == (refused, [])
+    placed, client = Placed(Whose.UNKNOWN), Client(broker=broker(api, lambda _: refused, version))
+    assert await answer(api, version, api.request(UNKNOWN, "m", 0), await to(placed), client) == refused
     assert (placed.asked, placed.of(UNKNOWN)) == ([UNKNOWN], Whose.UNKNOWN)
 
 
@@ -242,22 +248,16 @@ async def test_a_group_that_nobody_knows_is_found_out_about_once_and_served() ->
     assert client.asked == []
 
 
-@pytest.mark.parametrize(
-    ("api", "request_"),
-    [
-        (consumer_group_heartbeat.API, consumer_group_heartbeat.ConsumerGroupHeartbeatRequest(SERVED, "m", 0)),
-        (streams_group_heartbeat.API, streams_group_heartbeat.StreamsGroupHeartbeatRequest(SERVED, "m", 0)),
-    ],
-    ids=["consumer", "streams"],
-)
-async def test_other_protocols_are_refused_for_a_group_that_is_served(api: Api[Any, Any], request_: Any) -> None:
+@of_other_kinds
+async def test_other_protocols_are_refused_for_a_group_that_is_served(kind: Kind) -> None:
     """Clients show the message: so it says what to do."""
     placed, client = Placed(), Client()
     services_ = await to(placed, await committed())
-    refused = await answer(api, 0, request_, services_, client)
+    request = kind.heartbeat.request(SERVED, "m", 0)
+    refused = await answer(kind.heartbeat, kind.heartbeat.versions[0], request, services_, client)
     assert refused.error_code == ErrorCode.GROUP_ID_NOT_FOUND
     assert f"Group {SERVED} is served by offset-shim" in refused.error_message
-    assert "group.protocol=classic" in refused.error_message
+    assert ("another group.id" if kind.stays else "group.protocol=classic") in refused.error_message
     assert (client.asked, placed.seen) == ([], [])
 
 
@@ -472,15 +472,19 @@ async def test_groups_of_both_kinds_are_described_and_deleted() -> None:
     assert {(each.group_id, each.error_code) for each in gone.results} == {(PASSED, 68), (SERVED, 0)}
 
 
-@pytest.mark.parametrize("module", [consumer_group_describe, streams_group_describe], ids=["consumer", "streams"])
+@pytest.mark.parametrize(
+    "module", [consumer_group_describe, streams_group_describe, share_group_describe], ids=lambda each: each.API.name
+)
 async def test_a_group_that_is_served_is_of_no_other_kind(module: ModuleType) -> None:
+    version = module.API.versions[0]
+
     def told(request: Any) -> Any:
         of_api = (module.DescribedGroup(0, None, name, "Theirs") for name in request.group_ids)
         return module.API.response(0, tuple(of_api))
 
-    client = Client(broker=broker(module.API, told))
+    client = Client(broker=broker(module.API, told, version))
     request = module.API.request((PASSED, SERVED, UNKNOWN, CHANGING), False)
-    found = await answer(module.API, 0, request, await to(Placed(), await committed()), client)
+    found = await answer(module.API, version, request, await to(Placed(), await committed()), client)
     assert [(g.group_id, g.group_state, g.error_code) for g in found.groups] == [
         (PASSED, "Theirs", 0),
         (SERVED, "", ErrorCode.GROUP_ID_NOT_FOUND),

@@ -10,9 +10,8 @@ import pytest
 from protocol.api import Api
 from protocol.apis import ApiKey
 from protocol.errors import ErrorCode
+from protocol.group_kinds import OTHER_KINDS
 from protocol.messages import (
-    consumer_group_describe,
-    consumer_group_heartbeat,
     delete_groups,
     describe_groups,
     find_coordinator,
@@ -23,8 +22,6 @@ from protocol.messages import (
     offset_commit,
     offset_delete,
     offset_fetch,
-    streams_group_describe,
-    streams_group_heartbeat,
     sync_group,
     txn_offset_commit,
 )
@@ -135,20 +132,13 @@ def descriptions() -> Iterator[Asked]:
 
 def of_other_protocols() -> Iterator[Asked]:
     """Of groups that have the classic one, at a broker as at the shim."""
-    for version in versions(consumer_group_heartbeat.API):
-        for group in GROUPS:
-            member = consumer_group_heartbeat.ConsumerGroupHeartbeatRequest(group, "somebody", 3)
-            yield Asked(consumer_group_heartbeat.API, version, member)
-    for version in versions(consumer_group_describe.API):
-        for groups in (GROUPS, ("g-none-1", "g-none-2"), *((group,) for group in GROUPS), ()):
-            request = consumer_group_describe.ConsumerGroupDescribeRequest(groups, False)
-            yield Asked(consumer_group_describe.API, version, request)
-    for group in GROUPS:
-        instance = streams_group_heartbeat.StreamsGroupHeartbeatRequest(group, "somebody", 3)
-        yield Asked(streams_group_heartbeat.API, 0, instance)
-    for groups in (GROUPS, ("g-none-1", "g-none-2"), *((group,) for group in GROUPS), ()):
-        of_streams = streams_group_describe.StreamsGroupDescribeRequest(groups, False)
-        yield Asked(streams_group_describe.API, 0, of_streams)
+    for kind in OTHER_KINDS:
+        for version in versions(kind.heartbeat):
+            for group in GROUPS:
+                yield Asked(kind.heartbeat, version, kind.heartbeat.request(group, "somebody", 3))
+        for version in versions(kind.describe):
+            for groups in (GROUPS, ("g-none-1", "g-none-2"), *((group,) for group in GROUPS), ()):
+                yield Asked(kind.describe, version, kind.describe.request(groups, False))
 
 
 def lists() -> Iterator[Asked]:
@@ -261,10 +251,10 @@ def _each_text(value: Any, changed: Callable[[str], str]) -> Any:
     return value
 
 
-_DESCRIPTIONS: Final = (
+_HEARTBEATS: Final[tuple[type[Any], ...]] = tuple(kind.heartbeat.response for kind in OTHER_KINDS)
+_DESCRIPTIONS: Final[tuple[type[Any], ...]] = (
     describe_groups.DescribeGroupsResponse,
-    consumer_group_describe.ConsumerGroupDescribeResponse,
-    streams_group_describe.StreamsGroupDescribeResponse,
+    *(kind.describe.response for kind in OTHER_KINDS),
 )
 
 
@@ -279,10 +269,7 @@ def comparable(request: Any, response: Any) -> Any:
         response = response._replace(topics=tuple(sorted(response.topics)), groups=groups)
     if isinstance(response, list_groups.ListGroupsResponse):
         return response._replace(groups=tuple(sorted(group for group in response.groups if group.group_id in GROUPS)))
-    if isinstance(
-        response,
-        consumer_group_heartbeat.ConsumerGroupHeartbeatResponse | streams_group_heartbeat.StreamsGroupHeartbeatResponse,
-    ):
+    if isinstance(response, _HEARTBEATS):
         assert response.error_code
         if response.error_code == ErrorCode.GROUP_ID_NOT_FOUND:  # with what to do about it, at the shim
             return response._replace(error_message="")

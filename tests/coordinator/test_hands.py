@@ -3,9 +3,10 @@
 import pytest
 
 from protocol.errors import ErrorCode as E
-from protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
+from protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
-from protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest, StreamsGroupHeartbeatResponse
+from protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
+from protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest
 from protocol.offsets_log import (
     GroupMetadataKey,
     GroupMetadataValue,
@@ -270,15 +271,15 @@ def test_who_comes_with_another_protocol_is_told_the_step_that_leads_to_the_clus
         d.now, "g", Hands.SERVED, "why", ticket, Step.KAFKA, from_zookeeper=from_zookeeper
     )
     d.take(outcome)
-    for decide, request in (
-        (d.coordinator.consumer_group_heartbeat, ConsumerGroupHeartbeatRequest("g", "m", 0)),
-        (d.coordinator.streams_group_heartbeat, StreamsGroupHeartbeatRequest("g", "m", 0)),
+    for decide, request, what_to_do in (
+        (d.coordinator.consumer_group_heartbeat, ConsumerGroupHeartbeatRequest("g", "m", 0), f"(offset-shim {step}, "),
+        (d.coordinator.streams_group_heartbeat, StreamsGroupHeartbeatRequest("g", "m", 0), f"(offset-shim {step}, "),
+        (d.coordinator.share_group_heartbeat, ShareGroupHeartbeatRequest("g", "m", 0), "use another group.id"),
     ):
         ticket = d.ticket()
-        d.take(decide(d.now, CALLER, 0, request, ticket))
-        refused = d.answers[ticket]
-        assert isinstance(refused, ConsumerGroupHeartbeatResponse | StreamsGroupHeartbeatResponse)
+        d.take(decide(d.now, CALLER, 1, request, ticket))
+        refused: Any = d.answers[ticket]
         assert refused.error_code == E.GROUP_ID_NOT_FOUND
-        assert f"(offset-shim {step}, until it is upstream)" in (refused.error_message or "")
-    assert len(d.events) == 2
+        assert what_to_do in refused.error_message
+    assert len(d.events) == 3
     assert all("is refused: the shim serves the group" in event for event in d.events)

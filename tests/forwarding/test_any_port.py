@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import cycle
 from typing import Any, Final
 
@@ -15,11 +16,10 @@ from kafka import KafkaConsumer
 
 from protocol.api import Api
 from protocol.errors import ErrorCode
+from protocol.group_kinds import OTHER_KINDS, Kind
 from protocol.messages import (
     add_offsets_to_txn,
     api_versions,
-    consumer_group_describe,
-    consumer_group_heartbeat,
     delete_groups,
     describe_groups,
     end_txn,
@@ -33,8 +33,6 @@ from protocol.messages import (
     offset_commit,
     offset_delete,
     offset_fetch,
-    streams_group_describe,
-    streams_group_heartbeat,
     sync_group,
     txn_offset_commit,
 )
@@ -112,20 +110,12 @@ def txn_commit_of(group: str) -> txn_offset_commit.TxnOffsetCommitRequest:
     return txn_offset_commit.TxnOffsetCommitRequest("nobody's", group, 4711, 0, topics=topics)
 
 
-def member_of(group: str) -> consumer_group_heartbeat.ConsumerGroupHeartbeatRequest:
-    return consumer_group_heartbeat.ConsumerGroupHeartbeatRequest(group, "nobody", 3)
+def member_of(kind: Kind, _: int, group: str) -> Any:
+    return kind.heartbeat.request(group, "nobody", 3)
 
 
-def members_of(group: str) -> consumer_group_describe.ConsumerGroupDescribeRequest:
-    return consumer_group_describe.ConsumerGroupDescribeRequest((group,), False)
-
-
-def streams_member_of(group: str) -> streams_group_heartbeat.StreamsGroupHeartbeatRequest:
-    return streams_group_heartbeat.StreamsGroupHeartbeatRequest(group, "nobody", 3)
-
-
-def streams_members_of(group: str) -> streams_group_describe.StreamsGroupDescribeRequest:
-    return streams_group_describe.StreamsGroupDescribeRequest((group,), False)
+def members_of(kind: Kind, _: int, group: str) -> Any:
+    return kind.describe.request((group,), False)
 
 
 def deleted_beside(group: str) -> str:
@@ -149,11 +139,11 @@ QUESTIONS: Final[dict[int, Question]] = {
         (delete_groups.API, lambda _, group: delete_groups.DeleteGroupsRequest((deleted_beside(group),))),
         (offset_delete.API, lambda _, group: delete_offsets_of(group)),
         (txn_offset_commit.API, lambda _, group: txn_commit_of(group)),
-        (consumer_group_heartbeat.API, lambda _, group: member_of(group)),
-        (consumer_group_describe.API, lambda _, group: members_of(group)),
-        (streams_group_heartbeat.API, lambda _, group: streams_member_of(group)),
-        (streams_group_describe.API, lambda _, group: streams_members_of(group)),
     )
+} | {
+    api.key: (api, make)
+    for kind in OTHER_KINDS
+    for api, make in ((kind.heartbeat, partial(member_of, kind)), (kind.describe, partial(members_of, kind)))
 }
 
 
