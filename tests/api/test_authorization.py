@@ -192,7 +192,7 @@ def errors_in(message: Any) -> list[int]:
 
 
 def test_every_api_that_the_shim_decides_has_a_policy() -> None:
-    """FindCoordinator, ShareFetch and ApiVersions are the broker's own answers, and so is all that is translated for it."""
+    """FindCoordinator, ShareFetch and ApiVersions are the broker's own answers, and so is what is translated for it."""
     translated = {key << 16 | version for key, t in TRANSLATIONS.items() for version in range(t.first, t.last + 1)}
     served = {
         route.key

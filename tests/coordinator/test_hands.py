@@ -1,5 +1,7 @@
 """In whose hands a group is, and what it has with it when that changes."""
 
+from typing import Any
+
 import pytest
 
 from protocol.errors import ErrorCode as E

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from protocol.apis import ApiKey
 from protocol.commit_rows import AllCommitted
 from protocol.errors import ErrorCode
 from protocol.messages import describe_groups, heartbeat, offset_commit, offset_fetch
