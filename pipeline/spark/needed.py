@@ -6,7 +6,7 @@ import os
 from typing import Final
 
 from pipeline.errors import CannotRun
-from pipeline.spark.java import java_executable
+from pipeline.spark.jars import java_home
 
 SPARK_VERSION: Final = "4.0"
 """Of Spark and of the jars: a connector of another release fails in the middle, with the name of a missing method."""
@@ -26,4 +26,4 @@ def check_here() -> None:
     if not pyspark.__version__.startswith(f"{SPARK_VERSION}."):
         raise CannotRun(f"PySpark {pyspark.__version__} is installed, and the connector jars are of {SPARK_VERSION}")
     if not is_submitted():
-        os.environ["JAVA_HOME"] = str(java_executable().parent.parent)
+        os.environ["JAVA_HOME"] = str(java_home())

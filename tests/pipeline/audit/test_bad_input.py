@@ -78,7 +78,7 @@ def test_what_is_no_broker(broker: Broker, zookeeper: ZooKeeper) -> None:
 
 def test_no_java(at_broker: list[str], tmp_path: Path) -> None:
     line = refused(*at_broker, env={"JAVA_HOME": str(tmp_path)})
-    assert line == f"no java in JAVA_HOME ({tmp_path}): install a Java runtime, 17 or newer"
+    assert line.startswith(f"no java in JAVA_HOME ({tmp_path}): install a Java runtime, 17 or newer")
 
 
 @pytest.mark.parametrize(
