@@ -4,9 +4,8 @@ import gc
 import json
 
 import click
-from rich.console import Console
-from rich.progress import Progress
 
+from benchmarks import shown
 from benchmarks.codec.lines import lines
 from benchmarks.codec.report import as_json, as_table, headline
 from benchmarks.codec.timing import FULL, QUICK, time_lines
@@ -23,15 +22,12 @@ def main(quick: bool, to_json: bool, only: str) -> None:
     have to agree on its bytes or values.
     """
     effort = QUICK if quick else FULL
-    chosen = [line for line in lines() if only in line.name]
-    if not chosen:
-        raise click.BadParameter(f"no line has {only!r} in its name", param_hint="--only")
-    shown = Console(stderr=True)
+    chosen = shown.chosen(list(lines()), only)
     # What was imported so far is garbage to nobody: without it, the collections between samples are quick.
     gc.collect()
     gc.freeze()
     try:
-        with Progress(console=shown, transient=True, disable=not shown.is_terminal) as progress:
+        with shown.progress() as progress:
             task = progress.add_task("timing", total=len(chosen) * effort.rounds)
             results = time_lines(chosen, effort, lambda: progress.advance(task))
     finally:
@@ -39,11 +35,8 @@ def main(quick: bool, to_json: bool, only: str) -> None:
     if to_json:
         click.echo(json.dumps(as_json(results, effort), indent=2, ensure_ascii=False))
         return
-    # A table that is cut to the width of a pipe is of no use to anybody.
-    console = Console() if Console().is_terminal else Console(width=150)
-    console.print(as_table(results))
-    console.print("others: times as long as ours. * compiled code; the CRC-32C is compiled on every side.")
-    console.print(headline(effort), highlight=False)
+    note = "others: times as long as ours. * compiled code; the CRC-32C is compiled on every side."
+    shown.show(as_table(results), note, headline(effort))
 
 
 if __name__ == "__main__":

@@ -1,32 +1,24 @@
 """The results as a table for people, and as JSON."""
 
-import os
-import platform
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from importlib.metadata import version
-from typing import Any, TypeAlias
 
-from rich.box import MARKDOWN
 from rich.table import Table
 
+from benchmarks import shown
 from benchmarks.codec.sides import Column
 from benchmarks.codec.timing import Effort, Result, Timing
+from benchmarks.shown import Json
 
 PACKAGES = ("kafka-python", "aiokafka", "kio", "google-crc32c", "crc32c")
-
-Json: TypeAlias = dict[str, Any]
 
 
 def conditions(effort: Effort) -> Json:
     """When, where and with what was measured."""
+    here = shown.conditions(effort.rounds, 0.0)
     return {
-        "date": datetime.now(UTC).date().isoformat(),
-        "python": f"{platform.python_implementation()} {platform.python_version()}",
-        "system": f"{platform.system()} {platform.machine()}",
-        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+        **{name: here[name] for name in ("date", "python", "system", "cores", "rounds")},
         "packages": {package: version(package) for package in PACKAGES},
-        "rounds": effort.rounds,
         "sample_ms": effort.sample_ns / 1e6,
     }
 
@@ -68,9 +60,7 @@ def headline(effort: Effort) -> str:
 def as_table(results: Sequence[Result]) -> Table:
     """Our microseconds, and how many times as long each of the others took; * is compiled code, - is "has none"."""
     others = [column for column in Column if column is not Column.OURS]
-    table = Table("message", "work", "ours, µs", *others, box=MARKDOWN)
-    for column in table.columns[2:]:
-        column.justify = "right"
+    table = shown.results("message", "work", "ours, µs", *others)
     for result in results:
         found = {timing.column: timing for timing in result.timings}
         ours = found[Column.OURS]

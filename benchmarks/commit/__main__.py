@@ -5,10 +5,9 @@ import tempfile
 from pathlib import Path
 
 import click
-from rich.console import Console
-from rich.progress import Progress
 
-from benchmarks.commit.report import as_json, as_table, conditions, headline, of_the_disk
+from benchmarks import shown
+from benchmarks.commit.report import as_json, as_table, headline, of_the_disk
 from benchmarks.commit.rounds import LINES, run
 from benchmarks.commit.sides import both
 
@@ -37,14 +36,11 @@ def main(
     unanswered. A commit sets one offset, where nothing else is said. Times are from a client's call to send to the end
     of its call to receive; CPU is of the server's whole process, a request.
     """
-    chosen = [line for line in LINES if only in line.name]
-    if not chosen:
-        raise click.BadParameter(f"no line has {only!r} in its name", param_hint="--only")
-    shown = Console(stderr=True)
+    chosen = shown.chosen(LINES, only)
     with (
         tempfile.TemporaryDirectory(dir=directory, prefix="benchmarks-commit-") as temporary,
         both(Path(temporary), max(line.connections for line in chosen), settings) as sides,
-        Progress(console=shown, transient=True, disable=not shown.is_terminal) as progress,
+        shown.progress() as progress,
     ):
         task = progress.add_task("measuring", total=len(chosen) * rounds)
         results = run(
@@ -54,16 +50,11 @@ def main(
             warm_up=warm_up,
             done=lambda: progress.advance(task),
         )
-    here = conditions(rounds, seconds, settings)
+    here = shown.conditions(rounds, seconds, settings)
     if to_json:
         click.echo(json.dumps(as_json(results, here), indent=2, ensure_ascii=False))
         return
-    # A table that is cut to the width of a pipe is of no use to anybody.
-    console = Console() if Console().is_terminal else Console(width=150)
-    console.print(as_table(results))
-    if disk := of_the_disk(results):
-        console.print(disk, highlight=False)
-    console.print(headline(here), highlight=False)
+    shown.show(as_table(results), *filter(None, [of_the_disk(results)]), headline(here))
 
 
 if __name__ == "__main__":

@@ -1,33 +1,12 @@
 """The results as a table for people, and as JSON."""
 
-import os
-import platform
 from collections.abc import Sequence
-from datetime import UTC, datetime
-from typing import Any, TypeAlias
 
-from rich.box import MARKDOWN
 from rich.table import Table
 
+from benchmarks import shown
 from benchmarks.commit.rounds import OVER_THE_DISK_US, Numbers, Result
-from shim.demo.parts.jars import KAFKA
-
-Json: TypeAlias = dict[str, Any]
-
-
-def conditions(rounds: int, seconds: float, shim_settings: Sequence[str]) -> Json:
-    """When, where and with what was measured."""
-    return {
-        "date": datetime.now(UTC).date().isoformat(),
-        "python": f"{platform.python_implementation()} {platform.python_version()}",
-        "kafka": KAFKA,
-        "system": f"{platform.system()} {platform.machine()}",
-        "cores": len(os.sched_getaffinity(0)),
-        "load_average": round(os.getloadavg()[0], 1),
-        "rounds": rounds,
-        "seconds": seconds,
-        "shim_settings": list(shim_settings),
-    }
+from benchmarks.shown import Json
 
 
 def headline(here: Json) -> str:
@@ -61,13 +40,10 @@ def _rounded(numbers: Numbers) -> Json:
 
 def as_table(results: Sequence[Result]) -> Table:
     """Two rows a line; `ratio` is of the rates, the shim's to Kafka's."""
-    table = Table(
+    table = shown.results(
         *("connections x pipelined", "", "a second", "p50, ms", "p99, ms", "CPU each, µs", "generator, cores"),
         *("ratio", "goal"),
-        box=MARKDOWN,
     )
-    for column in table.columns[2:]:
-        column.justify = "right"
     for result in results:
         goal = f"{result.line.at_least:g}" if result.line.at_least is not None else "-"
         table.add_row(result.line.name, "shim", *_shown(result.shim), f"{result.ratio:.2f}", goal)

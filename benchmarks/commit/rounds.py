@@ -99,18 +99,18 @@ def _round(sides: Sides, line: Line, folder: Path, seconds: float, *, kafka_firs
 def _result(line: Line, rounds: list[Round]) -> Result:
     shim = _numbers([each.shim for each in rounds])
     kafka = _numbers([each.kafka for each in rounds])
-    ratio = statistics.median(_rate(each.shim) / _rate(each.kafka) for each in rounds)
+    ratio = statistics.median(rate(each.shim) / rate(each.kafka) for each in rounds)
     flushes = [statistics.median(each.flushes_us) for each in rounds if each.flushes_us]
     return Result(line, shim, kafka, ratio, statistics.median(flushes) if flushes else None)
 
 
-def _rate(measured: Measured) -> float:
+def rate(measured: Measured) -> float:
     return measured.carried.done / measured.carried.seconds
 
 
 def _numbers(measured: list[Measured]) -> Numbers:
     return Numbers(
-        per_second=statistics.median(map(_rate, measured)),
+        per_second=statistics.median(map(rate, measured)),
         p50_us=statistics.median(each.carried.p50_us for each in measured),
         p99_us=statistics.median(each.carried.p99_us for each in measured),
         cpu_us=statistics.median(each.server_cpu_seconds / each.carried.done * 1e6 for each in measured),

@@ -2,7 +2,6 @@
 
 import json
 import os
-import socket
 import subprocess
 import sys
 import time
@@ -13,29 +12,14 @@ from types import TracebackType
 from typing import Final, NamedTuple, Self
 
 import psutil
+from confluent_kafka.cimpl import NewTopic
 
 from benchmarks.commit.generator import TOPIC_PARTITIONS, Carried, Load
-from benchmarks.commit.wire import TOPIC, ask
-from protocol.messages import create_topics
-from shim.demo.parts import Broker
+from benchmarks.commit.wire import TOPIC
+from benchmarks.servers import cpu_seconds, full_size, make_topics
 from shim.demo.processes import HOST, ShimProcess
 from tests.hands_on_disk import hands_on_disk, passed_through
 
-# Kafka's own defaults, in the place of those with which tests start a broker: threads, sizes, collector, compiler.
-BROKER_PROPERTIES: Final = {
-    "offsets.topic.num.partitions": 50,
-    "log.cleaner.dedupe.buffer.size": 134_217_728,
-    "num.network.threads": 3,
-    "num.io.threads": 8,
-    "background.threads": 10,
-}
-HEAP_MB: Final = 1024
-JVM_OPTIONS: Final = (
-    *("-Xms1024m", "-XX:-UseSerialGC", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20"),
-    *("-XX:InitiatingHeapOccupancyPercent=35", "-XX:+ExplicitGCInvokesConcurrent", "-XX:TieredStopAtLevel=4"),
-)
-_ANSWER_S: Final = 60.0
-_CREATE_TOPICS_VERSION: Final = 5
 _GENERATOR: Final = "benchmarks.commit.generator"
 _FLUSH_BYTES: Final = 200
 
@@ -85,18 +69,16 @@ class Measured(NamedTuple):
 
 class Side:
     def __init__(self, name: str, pid: int, generator: Generator) -> None:
+        """``pid``: of the server, which may have begun others to share its work."""
         self.name = name
-        self._server = psutil.Process(pid)
+        server = psutil.Process(pid)
+        self._servers = [server, *server.children()]
         self._generator = generator
 
     def measure(self, load: Load) -> Measured:
-        before = self._cpu_seconds()
+        before = cpu_seconds(*self._servers)
         carried = self._generator.carry(load)
-        return Measured(carried, self._cpu_seconds() - before)
-
-    def _cpu_seconds(self) -> float:
-        times = self._server.cpu_times()
-        return float(times.user + times.system)
+        return Measured(carried, cpu_seconds(*self._servers) - before)
 
 
 class Sides(NamedTuple):
@@ -108,9 +90,8 @@ class Sides(NamedTuple):
 def both(folder: Path, connections: int, shim_settings: Sequence[str]) -> Iterator[Sides]:
     """Both, ready, with so many members each. What they write is in `folder`."""
     with ExitStack() as running:
-        broker = Broker(folder / "kafka", heap_mb=HEAP_MB, properties=BROKER_PROPERTIES, jvm_options=JVM_OPTIONS)
-        running.enter_context(broker)
-        create_topic(broker.port)
+        broker = running.enter_context(full_size(folder / "kafka"))
+        make_topics(broker.bootstrap_servers, NewTopic(TOPIC, TOPIC_PARTITIONS, 1))
         shim = running.enter_context(
             ShimProcess(folder / "shim", broker.bootstrap_servers, broker.node_id, shim_settings)
         )
@@ -119,14 +100,6 @@ def both(folder: Path, connections: int, shim_settings: Sequence[str]) -> Iterat
         if passed := passed_through(hands_on_disk(shim.data)):
             raise RuntimeError(f"the broker would be measured twice: the shim does not serve {sorted(passed)}")
         yield Sides(Side("shim", shim.pid, shim_generator), Side("Kafka", broker.pid, kafka_generator))
-
-
-def create_topic(port: int) -> None:
-    topic = create_topics.CreatableTopic(TOPIC, TOPIC_PARTITIONS, 1, (), ())
-    with socket.create_connection((HOST, port), _ANSWER_S) as sock:
-        created = ask(sock, create_topics.API, _CREATE_TOPICS_VERSION, create_topics.CreateTopicsRequest((topic,)))
-    if created.topics[0].error_code:
-        raise RuntimeError(f"no topic: {created.topics[0].error_message}")
 
 
 def flush_times_us(folder: Path, seconds: float) -> list[float]:

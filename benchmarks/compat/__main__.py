@@ -7,27 +7,20 @@ processor second of the process that converts; what the broker behind the shim t
 
 from __future__ import annotations
 
-import os
-import platform
 import statistics
 import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, NamedTuple
 
 import click
 import psutil
-from rich.box import MARKDOWN
-from rich.console import Console
-from rich.table import Table
 
-from benchmarks.commit.sides import HEAP_MB, JVM_OPTIONS
+from benchmarks import shown
 from benchmarks.compat.load import Fetching, Producing, ask, batches, carry, produce_frame, produced
+from benchmarks.servers import HEAP_MB, JVM_OPTIONS, cpu_seconds, full_size
 from protocol.records.batches import Compression
-from shim.demo.parts import Broker
-from shim.demo.parts.jars import KAFKA
 from shim.demo.processes import ShimProcess
 from tests.legacy.parts import KAFKA_3, LegacyBroker
 from tests.old_clients.places import make_topics
@@ -42,12 +35,12 @@ _SETTINGS: Final = {"log.retention.bytes": 400_000_000, "log.segment.bytes": 100
 
 
 class Side(NamedTuple):
-    """``converts``: the process that does; ``behind``: the broker behind it, if that is another one."""
+    """``converts``: the process that does; ``behind``: the broker behind it, if that is another one, alone."""
 
     name: str
     port: int
     converts: psutil.Process
-    behind: psutil.Process | None
+    behind: tuple[psutil.Process, ...]
 
 
 class Numbers(NamedTuple):
@@ -61,9 +54,7 @@ class Numbers(NamedTuple):
 @contextmanager
 def sides(folder: Path) -> Iterator[list[Side]]:
     with ExitStack() as running:
-        broker = running.enter_context(
-            Broker(folder / "kafka", heap_mb=HEAP_MB, jvm_options=JVM_OPTIONS, properties=_SETTINGS)
-        )
+        broker = running.enter_context(full_size(folder / "kafka", _SETTINGS))
         old = running.enter_context(
             LegacyBroker(folder / "old", KAFKA_3, heap_mb=HEAP_MB, jvm_options=JVM_OPTIONS, properties=_SETTINGS)
         )
@@ -71,8 +62,8 @@ def sides(folder: Path) -> Iterator[list[Side]]:
         for port in (broker.port, old.port):
             fill(port)
         yield [
-            Side("shim", shim.broker_port, psutil.Process(shim.pid), psutil.Process(broker.pid)),
-            Side(KAFKA_3, old.port, psutil.Process(old.pid), None),
+            Side("shim", shim.broker_port, psutil.Process(shim.pid), (psutil.Process(broker.pid),)),
+            Side(KAFKA_3, old.port, psutil.Process(old.pid), ()),
         ]
 
 
@@ -87,19 +78,12 @@ def fill(port: int) -> None:
 
 
 def measured(side: Side, work: Producing | Fetching, seconds: float) -> Numbers:
-    before = [_cpu_seconds(process) for process in (side.converts, side.behind)]
+    before = cpu_seconds(side.converts), cpu_seconds(*side.behind)
     carried = carry(side.port, work, CONNECTIONS, seconds)
-    after = [_cpu_seconds(process) for process in (side.converts, side.behind)]
+    after = cpu_seconds(side.converts), cpu_seconds(*side.behind)
     spent, behind = (now - then for now, then in zip(after, before, strict=True))
     megabytes = carried.bytes / _MB
     return Numbers(megabytes / carried.seconds, megabytes / spent, behind / megabytes * 1000)
-
-
-def _cpu_seconds(process: psutil.Process | None) -> float:
-    if process is None:
-        return 0.0
-    times = process.cpu_times()
-    return float(times.user + times.system)
 
 
 @click.command()
@@ -107,12 +91,9 @@ def _cpu_seconds(process: psutil.Process | None) -> float:
 @click.option("--seconds", default=3.0, show_default=True, help="Of each side in each round.")
 def main(rounds: int, seconds: float) -> None:
     """Records of 1 KB in sets of 1 MB, written by Produce v2, read by Fetch v2, on two connections, a request each."""
-    table = Table(
+    table = shown.results(
         *("", "", "MB/s", "MB a processor second", "ratio", "goal", "processor s a GB of the broker behind"),
-        box=MARKDOWN,
     )
-    for column in table.columns[2:]:
-        column.justify = "right"
     with tempfile.TemporaryDirectory(prefix="benchmarks-compat-") as folder, sides(Path(folder)) as both:
         for codec in CODECS:
             for name, work in (
@@ -139,12 +120,11 @@ def main(rounds: int, seconds: float) -> None:
                         f"{GOAL}" if first else "",
                         f"{numbers.behind_seconds_per_gb:.2f}" if first else "",
                     )
-    console = Console(width=140)
-    console.print(table)
-    console.print(
-        f"{datetime.now(UTC).date().isoformat()}, {platform.python_implementation()} {platform.python_version()}, "
-        f"{KAFKA} behind the shim, {len(os.sched_getaffinity(0))} cores shared with the load, medians of {rounds} "
-        f"rounds of {seconds:g} s a side, taking turns"
+    here = shown.conditions(rounds, seconds)
+    shown.show(
+        table,
+        f"{here['date']}, {here['python']}, {here['kafka']} behind the shim, {here['cores']} cores shared with the "
+        f"load, medians of {rounds} rounds of {seconds:g} s a side, taking turns",
     )
 
 

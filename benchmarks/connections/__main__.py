@@ -18,13 +18,10 @@ from typing import Any, NamedTuple
 import click
 import psutil
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
-from rich.box import MARKDOWN
-from rich.console import Console
-from rich.table import Table
 
-from benchmarks.commit.report import conditions
+from benchmarks import shown
+from benchmarks.servers import make_topics
 from protocol.errors import ErrorCode
 from protocol.messages import find_coordinator, heartbeat, metadata, offset_commit
 from shim.demo.parts import Broker
@@ -126,8 +123,7 @@ def in_real_time(pid: int) -> None:
 
 
 def prepare(broker: Broker) -> None:
-    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
-    admin.create_topics([NewTopic(TOPIC, 1, 1)])[TOPIC].result(30)
+    make_topics(broker.bootstrap_servers, NewTopic(TOPIC, 1, 1))
     producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "linger.ms": 50})
     for number in range(TOPIC_BYTES // RECORD_BYTES):
         producer.produce(TOPIC, bytes(RECORD_BYTES))
@@ -180,7 +176,7 @@ def main(to_json: bool, idle: int, busy: int, seconds: float, realtime: bool) ->
                 with fetching(port, busy, rates):
                     loaded = commits(port, seconds)
                 lines.append((name, quiet, loaded, rates[0]))
-    here = conditions(1, seconds, ())
+    here = shown.conditions(1, seconds)
     if to_json:
         told = {
             name: {"unloaded": quiet._asdict(), "loaded": loaded._asdict(), "fetched_mb_s": rate}
@@ -190,25 +186,24 @@ def main(to_json: bool, idle: int, busy: int, seconds: float, realtime: bool) ->
             json.dumps({**here, "idle": idle, "busy": busy, "kib_each": dict(memory), "commits": told}, indent=2)
         )
         return
-    console = Console() if Console().is_terminal else Console(width=120)
-    table = Table(f"{idle:,} idle connections", "KiB each", box=MARKDOWN)
+    of_memory = shown.results(f"{idle:,} idle connections", "KiB each", words=1)
     for what, kib in memory:
-        table.add_row(what, f"{kib:.1f}")
-    console.print(table)
-    table = Table(
+        of_memory.add_row(what, f"{kib:.1f}")
+    table = shown.results(
         f"commits beside {busy} that fetch",
         *("p50, ms", "p99, ms", "p50 loaded", "p99 loaded", "p99 ratio", "MB/s fetched"),
-        box=MARKDOWN,
+        words=1,
     )
     for name, quiet, loaded, rate in lines:
         waits = (quiet.p50, quiet.p99, loaded.p50, loaded.p99)
         table.add_row(name, *(f"{each:.2f}" for each in waits), f"{loaded.p99 / quiet.p99:.1f}", f"{rate:,.0f}")
-    console.print(table)
     with gets_a_core_at_once() as at_once:
         client = "gets a core at once" if at_once else "waits for a core like all others"
-    console.print(
+    shown.show(
+        of_memory,
+        table,
         f"{here['date']}, {here['python']}, {here['kafka']}, {here['cores']} cores shared with the load generator; who "
-        f"measures {client}"
+        f"measures {client}",
     )
 
 

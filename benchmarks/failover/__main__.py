@@ -12,12 +12,8 @@ from pathlib import Path
 from typing import Final
 
 import click
-from rich.box import MARKDOWN
-from rich.console import Console
-from rich.progress import Progress
-from rich.table import Table
 
-from benchmarks.commit.report import conditions
+from benchmarks import shown
 from benchmarks.failover.sides import PROPERTIES, both
 
 _ROUNDS_FOR_P99: Final = 101
@@ -35,30 +31,28 @@ def main(rounds: int, as_json: bool) -> None:
     """From SIGKILL to the next commit that is acknowledged."""
     rng = random.Random(rounds)
     taken: dict[str, list[float]] = {}
-    errors = Console(stderr=True)
     with (
         tempfile.TemporaryDirectory() as folder,
         both(Path(folder)) as sides,
-        Progress(console=errors, disable=not errors.is_terminal) as progress,
+        shown.progress() as progress,
     ):
         for _ in progress.track(range(rounds)):
             for side in sides:
                 taken.setdefault(side.name, []).append(asyncio.run(side.gap(rng)))
-    here = conditions(rounds, 0.0, ["offsets.log=kafka"])
+    here = shown.conditions(rounds, 0.0, ["offsets.log=kafka"])
     if as_json:
         print(json.dumps({**here, "seconds": {name: sorted(its) for name, its in taken.items()}}))
         return
-    table = Table("side", "p50 s", "p99 s", "least s", "most s", box=MARKDOWN)
+    table = shown.results("side", "p50 s", "p99 s", "least s", "most s", words=1)
     for name, its in taken.items():
         numbers = (statistics.median(its), quantile(its, 0.99), min(its), max(its))
         table.add_row(name, *(f"{number:.2f}" for number in numbers))
-    console = Console()
-    console.print(table)
     session = PROPERTIES["broker.session.timeout.ms"]
-    console.print(
+    shown.show(
+        table,
         f"{here['date']}, {here['kafka']}, {here['cores']} cores, broker.session.timeout.ms={session}, "
         f"load average {here['load_average']:g}; {rounds} rounds of each, taking turns"
-        + (", of which the p99 is the most" if rounds < _ROUNDS_FOR_P99 else "")
+        + (", of which the p99 is the most" if rounds < _ROUNDS_FOR_P99 else ""),
     )
 
 

@@ -11,8 +11,11 @@ from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple, Protocol
 
+from confluent_kafka.cimpl import NewTopic
+
+from benchmarks.servers import make_topics
 from protocol.errors import ErrorCode
-from protocol.messages import create_topics, find_coordinator, metadata, offset_commit
+from protocol.messages import find_coordinator, metadata, offset_commit
 from shim.config import HostPort, Settings
 from shim.demo.parts import Broker, Cluster
 from shim.upstream.errors import UpstreamError
@@ -128,7 +131,7 @@ def both(folder: Path) -> Iterator[tuple[Side, Side]]:
     """The shims, and the cluster's own coordinators."""
     with ExitStack() as running:
         cluster = running.enter_context(Cluster(folder / "cluster", properties=PROPERTIES))
-        asyncio.run(_make_topic(cluster))
+        make_topics(cluster.bootstrap_servers, NewTopic(_TOPIC, 1, 3))
         shims = [
             running.enter_context(
                 Shim(
@@ -192,12 +195,3 @@ async def _says_leaders_are_home(asked: KeptConnection) -> bool:
     answer = await asked.ask(metadata.API, metadata.MetadataRequest(topics=None), at_most=_NEWEST_OF_NAMES)
     partitions = [each for topic in answer.topics for each in topic.partitions]
     return all(each.leader_id == each.replica_nodes[0] for each in partitions)
-
-
-async def _make_topic(cluster: Cluster) -> None:
-    asked = KeptConnection(_address(cluster.brokers[0]), _SETTINGS)
-    try:
-        topic = create_topics.CreatableTopic(_TOPIC, 1, 3, (), ())
-        await asked.ask(create_topics.API, create_topics.CreateTopicsRequest((topic,), 30_000))
-    finally:
-        asked.close()

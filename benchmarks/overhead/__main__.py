@@ -10,13 +10,10 @@ from pathlib import Path
 from typing import Final, NamedTuple, Self
 
 import click
-from rich.box import MARKDOWN
-from rich.console import Console
-from rich.progress import Progress
 from rich.table import Table
 
+from benchmarks import shown
 from benchmarks.commit.generator import Load
-from benchmarks.commit.report import conditions
 from benchmarks.overhead.sides import HISTORY, OFF, ON, Measured, Side, a_broker, all_sides, together
 
 GOAL: Final = 0.95
@@ -103,9 +100,7 @@ def concluded(starts: Sequence[dict[str, Measured]]) -> list[Numbers]:
 
 
 def as_table(found: Sequence[tuple[Line, list[Numbers]]]) -> Table:
-    table = Table("", "", "rate", "CPU", "rate, of all off", "from .. to", "CPU, of all off", "goal", box=MARKDOWN)
-    for column in table.columns[2:]:
-        column.justify = "right"
+    table = shown.results("", "", "rate", "CPU", "rate, of all off", "from .. to", "CPU, of all off", "goal")
     for line, sides in found:
         for number, each in enumerate(sides):
             ratios = ("", "", "")
@@ -134,35 +129,29 @@ def main(to_json: bool, only: str, starts: int, rounds: int, seconds: float, dir
     Two processes that do the same are not equally quick, for as long as they live. So all are started anew a few times,
     and the second one that has all of it off tells by how much two differ that should not.
     """
-    chosen = [line for line in LINES if only in line.name]
-    if not chosen:
-        raise click.BadParameter(f"no line has {only!r} in its name", param_hint="--only")
+    chosen = shown.chosen(LINES, only)
     connections = max(line.connections for line in chosen)
-    shown = Console(stderr=True)
     taken: dict[Line, list[dict[str, Measured]]] = {line: [] for line in chosen}
     with (
         tempfile.TemporaryDirectory(dir=directory, prefix="benchmarks-overhead-") as temporary,
         a_broker(Path(temporary) / "kafka") as broker,
-        Progress(console=shown, transient=True, disable=not shown.is_terminal) as progress,
+        shown.progress() as progress,
     ):
         for start in progress.track(range(starts), description="measuring"):
             with all_sides(broker, Path(temporary) / f"start-{start}", connections) as sides:
                 for line in chosen:
                     taken[line].append(run(sides, line, rounds, seconds))
     found = [(line, concluded(of_line)) for line, of_line in taken.items()]
-    here = conditions(rounds, seconds, ()) | {"starts": starts}
+    here = shown.conditions(rounds, seconds) | {"starts": starts}
     if to_json:
         lines = {line.name: {each.side: each._asdict() for each in numbers} for line, numbers in found}
         click.echo(json.dumps({**here, "goal": GOAL, "lines": lines}, indent=2, ensure_ascii=False))
         return
-    # A table that is cut to the width of a pipe is of no use to anybody.
-    console = Console() if Console().is_terminal else Console(width=150)
-    console.print(as_table(found))
-    console.print(
+    shown.show(
+        as_table(found),
         f"{here['date']}, {here['python']}, {here['kafka']}, {here['cores']} cores shared with the load, load average "
         f"{here['load_average']}; medians of {starts} starts of each shim, each of {rounds} rounds of {seconds:g} s, "
         "taking turns; rates in requests or bytes a second, processor time for one of them",
-        highlight=False,
     )
 
 

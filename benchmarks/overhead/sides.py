@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 import psutil
-from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from benchmarks.commit.generator import TOPIC_PARTITIONS, Load
-from benchmarks.commit.sides import BROKER_PROPERTIES, HEAP_MB, JVM_OPTIONS, Generator
+from benchmarks.commit.sides import Generator
 from benchmarks.commit.wire import TOPIC as COMMITTED
 from benchmarks.connections.__main__ import fetching, prepare
 from benchmarks.overhead.looking import Lookers, until_ready
+from benchmarks.servers import cpu_seconds, full_size, make_topics
 from shim.demo.parts import Broker
 from shim.demo.parts.ports import free_port
 from shim.demo.processes import HOST, ShimProcess
@@ -68,18 +68,18 @@ class Side:
     def carry(self, load: Load) -> Measured:
         """Commits, offset fetches, or small requests that are forwarded."""
         generator = self._round_trips if load.work == "ask" else self._commits
-        before = self._cpu_seconds()
+        before = cpu_seconds(self._process)
         with self._looked_at():
             carried = generator.carry(load)
-        return Measured(carried.done, carried.seconds, self._cpu_seconds() - before)
+        return Measured(carried.done, carried.seconds, cpu_seconds(self._process) - before)
 
     def fetch(self, connections: int, seconds: float) -> Measured:
         """So many connections fetch 1 MiB at a time, as fast as they can."""
         rates: list[float] = []
         with self._looked_at(), fetching(self._port, connections, rates):
-            before = self._cpu_seconds()
+            before = cpu_seconds(self._process)
             time.sleep(seconds)  # others work
-            cpu = self._cpu_seconds() - before
+            cpu = cpu_seconds(self._process) - before
         return Measured(rates[0] * 1e6 * seconds, seconds, cpu)
 
     def close(self) -> None:
@@ -89,19 +89,13 @@ class Side:
     def _looked_at(self) -> AbstractContextManager[None]:
         return nullcontext() if self._lookers is None else self._lookers.looking()
 
-    def _cpu_seconds(self) -> float:
-        times = self._process.cpu_times()
-        return float(times.user + times.system)
-
 
 @contextmanager
 def a_broker(folder: Path) -> Iterator[Broker]:
     """With the topics of all that is measured."""
-    with Broker(folder, heap_mb=HEAP_MB, properties=BROKER_PROPERTIES, jvm_options=JVM_OPTIONS) as broker:
+    with full_size(folder) as broker:
         prepare(broker)
-        admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
-        for created in admin.create_topics([NewTopic(COMMITTED, TOPIC_PARTITIONS, 1), NewTopic(_ASKED, 1, 1)]).values():
-            created.result(_READY_S)
+        make_topics(broker.bootstrap_servers, NewTopic(COMMITTED, TOPIC_PARTITIONS, 1), NewTopic(_ASKED, 1, 1))
         yield broker
 
 

@@ -20,9 +20,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
+from benchmarks.servers import make_topics
 from pipeline.history.jobs.commits import Source
 from pipeline.history.reading import Question, read_segment
 from pipeline.history.schemas import COLUMNS, HISTORY, OFFSETS
@@ -41,11 +41,6 @@ if TYPE_CHECKING:
 GROUPS = 50
 TOPIC = "read-back"
 TOPICS = {OFFSETS: OFFSETS_TOPIC, HISTORY: HISTORY_TOPIC}
-
-
-def make_topic(broker: Broker) -> None:
-    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
-    admin.create_topics([NewTopic(TOPIC, PARTITIONS, 1)])[TOPIC].result(30)
 
 
 def plain(folder: Path, what: str) -> int:
@@ -101,7 +96,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         with Broker(folder / "broker") as broker:
-            make_topic(broker)
+            make_topics(broker.bootstrap_servers, NewTopic(TOPIC, PARTITIONS, 1))
             with Shim(broker.bootstrap_servers, folder / "data") as shim:
                 commit_many(shim.broker_port(broker.node_id), groups, TOPIC, rounds)
             commit_many(broker.port, [f"direct-{group}" for group in groups], TOPIC, rounds)

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Final
 
 import click
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
+from benchmarks.servers import make_topics
 from pipeline.load.cluster import ClusterOfGroup
 from pipeline.load.delta import DeltaSink
 from pipeline.load.loading import Loading, load
@@ -64,8 +64,7 @@ signal.signal(signal.SIGUSR1, write)
 
 
 def fill(broker: Broker, records: int, size: int) -> None:
-    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
-    admin.create_topics([NewTopic(TOPIC, PARTITIONS, 1)])[TOPIC].result(30)
+    make_topics(broker.bootstrap_servers, NewTopic(TOPIC, PARTITIONS, 1))
     producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "linger.ms": 50, "batch.size": 1_000_000})
     value = os.urandom(size)
     for number in range(records):

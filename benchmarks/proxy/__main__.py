@@ -6,9 +6,8 @@ import tempfile
 from pathlib import Path
 
 import click
-from rich.console import Console
-from rich.progress import Progress
 
+from benchmarks import shown
 from benchmarks.commit.generator import Load
 from benchmarks.proxy.isolation import NoNetworkOfItsOwn, again_in_isolation, is_isolated, loopback_up
 from benchmarks.proxy.kroxylicious import RELEASE
@@ -48,9 +47,7 @@ def main(
     its own: all the same for each side, on the same machine, in turns. CPU is of the proxy's whole process.
     Kroxylicious listens on every address, so everything runs in a network of its own (`unshare`).
     """
-    chosen = [line for line in lines(megabytes, seconds) if only in line.name]
-    if not chosen:
-        raise click.BadParameter(f"no line has {only!r} in its name", param_hint="--only")
+    chosen = shown.chosen(lines(megabytes, seconds), only)
     if is_isolated():
         loopback_up()
     elif not without_kroxylicious:
@@ -61,7 +58,6 @@ def main(
         except NoNetworkOfItsOwn as error:
             raise click.ClickException(f"no network of its own: {error} (see --without-kroxylicious)") from error
     read = next((line.load.records for line in chosen if isinstance(line.load, Consume)), None)
-    shown = Console(stderr=True)
     with (
         tempfile.TemporaryDirectory(dir=directory, prefix="benchmarks-proxy-") as temporary,
         all_sides(
@@ -72,7 +68,7 @@ def main(
             spare_core=spare_core,
             settings=settings,
         ) as sides,
-        Progress(console=shown, transient=True, disable=not shown.is_terminal) as progress,
+        shown.progress() as progress,
     ):
         task = progress.add_task("measuring", total=len(chosen) * (warm_up + rounds))
         results = run(sides, chosen, rounds=rounds, warm_up=warm_up, done=lambda: progress.advance(task))
@@ -80,10 +76,7 @@ def main(
     if to_json:
         click.echo(json.dumps(as_json(results, here), indent=2, ensure_ascii=False))
         return
-    # A table that is cut to the width of a pipe is of no use to anybody.
-    console = Console() if Console().is_terminal else Console(width=150)
-    console.print(as_table(results, here))
-    console.print(headline(here), highlight=False)
+    shown.show(as_table(results, here), headline(here))
 
 
 if __name__ == "__main__":

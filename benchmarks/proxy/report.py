@@ -1,22 +1,19 @@
 """The results as a table for people, and as JSON."""
 
 from collections.abc import Sequence
-from typing import Any, TypeAlias
 
-from rich.box import MARKDOWN
 from rich.table import Table
 
-from benchmarks.commit import report as commit_report
+from benchmarks import shown
 from benchmarks.proxy.kroxylicious import RELEASE
 from benchmarks.proxy.rounds import ADDED_GOAL_US, CPU_GOAL, Numbers, Result
 from benchmarks.proxy.sides import DIRECT, SHIM
-
-Json: TypeAlias = dict[str, Any]
+from benchmarks.shown import Json
 
 
 def conditions(rounds: int, megabytes: int, seconds: float, spare_core: bool, settings: Sequence[str]) -> Json:
     """When, where and with what was measured."""
-    here = commit_report.conditions(rounds, seconds, settings)
+    here = shown.conditions(rounds, seconds, settings)
     return {**here, "proxy": RELEASE, "megabytes": megabytes, "spare_core": spare_core}
 
 
@@ -59,12 +56,9 @@ def _rounded(numbers: Numbers) -> Json:
 
 def as_table(results: Sequence[Result], here: Json) -> Table:
     """A row for each side of a line; `ratio` is of the rate to that of the direct way."""
-    table = Table(
+    table = shown.results(
         *("", "", "rate", "ratio", "goal", "p50, µs", "p99, µs", "CPU s for a GB, or 1M round trips"),
-        box=MARKDOWN,
     )
-    for column in table.columns[2:]:
-        column.justify = "right"
     for result in results:
         for numbers in result.sides:
             goal = _goal(result, here["spare_core"]) if numbers.side == SHIM else None

@@ -7,14 +7,13 @@ from pathlib import Path
 from typing import Final
 
 import psutil
-from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from benchmarks.commit.generator import Carried, Load
-from benchmarks.commit.sides import BROKER_PROPERTIES, HEAP_MB, JVM_OPTIONS, Generator
+from benchmarks.commit.sides import Generator
 from benchmarks.proxy.kroxylicious import KroxyliciousProcess
 from benchmarks.proxy.perf_tools import Consume, Moved, Produce
-from shim.demo.parts import Broker
+from benchmarks.servers import BROKER_PROPERTIES, cpu_seconds, full_size, make_topics
 from shim.demo.parts.metadata import cluster_view
 from shim.demo.processes import HOST, ShimProcess
 
@@ -22,7 +21,6 @@ DIRECT, SHIM, KROXYLICIOUS = "direct", "shim", "Kroxylicious"
 
 _PARTITIONS: Final = 3
 _WRITTEN, _READ, _ASKED = "written", "read", "asked"
-_TOPIC_TIMEOUT_S: Final = 30.0
 # What was produced is gone soon: a long run does not fill the disk.
 _SHORT_LIVED: Final = {"retention.bytes": "100000000", "segment.bytes": "50000000", "file.delete.delay.ms": "0"}
 _BROKER: Final = {"log.retention.check.interval.ms": 1_000, "log.initial.task.delay.ms": 1_000}
@@ -35,7 +33,7 @@ class Side:
         self.name = name
         self._folder = folder
         self._bootstrap = bootstrap
-        self._proxy = psutil.Process(pid) if pid is not None else None
+        self._proxy = (psutil.Process(pid),) if pid is not None else ()
         self._generator = generator
 
     def produce(self, load: Produce) -> tuple[Moved, float]:
@@ -55,10 +53,7 @@ class Side:
         return carried, self._cpu_seconds() - before
 
     def _cpu_seconds(self) -> float:
-        if self._proxy is None:
-            return 0.0
-        times = self._proxy.cpu_times()
-        return float(times.user + times.system)
+        return cpu_seconds(*self._proxy)
 
 
 @contextmanager
@@ -79,15 +74,13 @@ def all_sides(
         # Before anything is started: processes run where their parents do.
         os.sched_setaffinity(0, cores[:-1])
     with ExitStack() as running:
-        broker = running.enter_context(
-            Broker(
-                folder / "kafka",
-                heap_mb=HEAP_MB,
-                properties={**BROKER_PROPERTIES, **_BROKER},
-                jvm_options=JVM_OPTIONS,
-            )
+        broker = running.enter_context(full_size(folder / "kafka", {**BROKER_PROPERTIES, **_BROKER}))
+        make_topics(
+            broker.bootstrap_servers,
+            NewTopic(_WRITTEN, _PARTITIONS, 1, config=_SHORT_LIVED),
+            NewTopic(_READ, _PARTITIONS, 1),
+            NewTopic(_ASKED, 1, 1),
         )
-        _create_topics(broker.bootstrap_servers)
         if to_read is not None:
             to_read.run(folder, broker.bootstrap_servers, _READ)
         behind = broker.bootstrap_servers
@@ -114,14 +107,3 @@ def _move(pid: int, cores: set[int]) -> None:
     """All its threads, and so those that they will start."""
     for thread in psutil.Process(pid).threads():
         os.sched_setaffinity(thread.id, cores)
-
-
-def _create_topics(bootstrap_servers: str) -> None:
-    topics = [
-        NewTopic(_WRITTEN, _PARTITIONS, 1, config=_SHORT_LIVED),
-        NewTopic(_READ, _PARTITIONS, 1),
-        NewTopic(_ASKED, 1, 1),
-    ]
-    admin = AdminClient({"bootstrap.servers": bootstrap_servers})
-    for created in admin.create_topics(topics).values():
-        created.result(_TOPIC_TIMEOUT_S)

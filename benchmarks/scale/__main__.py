@@ -9,25 +9,17 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import click
-import psutil
-from rich.box import MARKDOWN
-from rich.console import Console
-from rich.progress import Progress
+from confluent_kafka.cimpl import NewTopic
 from rich.table import Table
 
-from benchmarks.commit.report import conditions, headline
+from benchmarks import shown
+from benchmarks.commit.generator import TOPIC_PARTITIONS
+from benchmarks.commit.report import headline
 from benchmarks.commit.rounds import LINES as ALL_LINES
-from benchmarks.commit.rounds import Line
-from benchmarks.commit.sides import (
-    BROKER_PROPERTIES,
-    HEAP_MB,
-    JVM_OPTIONS,
-    Generator,
-    Measured,
-    Side,
-    create_topic,
-)
-from shim.demo.parts import Broker
+from benchmarks.commit.rounds import Line, rate
+from benchmarks.commit.sides import Generator, Measured, Side
+from benchmarks.commit.wire import TOPIC
+from benchmarks.servers import full_size, make_topics
 from shim.demo.processes import ShimProcess
 
 LINES: Final = tuple(line for line in ALL_LINES if line.name in {"commits 8x8", "commits 64x16"})
@@ -39,12 +31,6 @@ class Family(Side):
     def __init__(self, workers: int, pid: int, generator: Generator) -> None:
         super().__init__(f"{workers} workers" if workers > 1 else "1 worker", pid, generator)
         self.workers = workers
-        parent = psutil.Process(pid)
-        self._processes = [parent, *parent.children()]
-
-    def _cpu_seconds(self) -> float:
-        times = [process.cpu_times() for process in self._processes]
-        return sum(float(each.user + each.system) for each in times)
 
 
 class Numbers(NamedTuple):
@@ -63,9 +49,8 @@ class Numbers(NamedTuple):
 def families(folder: Path, workers: Sequence[int], connections: int, settings: Sequence[str]) -> Iterator[list[Family]]:
     """All ready, in front of one broker, each with so many members."""
     with ExitStack() as running:
-        broker = Broker(folder / "kafka", heap_mb=HEAP_MB, properties=BROKER_PROPERTIES, jvm_options=JVM_OPTIONS)
-        running.enter_context(broker)
-        create_topic(broker.port)
+        broker = running.enter_context(full_size(folder / "kafka"))
+        make_topics(broker.bootstrap_servers, NewTopic(TOPIC, TOPIC_PARTITIONS, 1))
         found = []
         for count in workers:
             of_this = [f"workers={count}", *settings]
@@ -89,17 +74,10 @@ def numbers(rounds: Sequence[Sequence[Measured]], at: int) -> Numbers:
     )
 
 
-def rate(measured: Measured) -> float:
-    return measured.carried.done / measured.carried.seconds
-
-
 def as_table(results: Sequence[tuple[Line, Family, Numbers]]) -> Table:
-    table = Table(
+    table = shown.results(
         *("connections x pipelined", "", "a second", "ratio", "p50, ms", "p99, ms", "CPU each, µs", "generator, cores"),
-        box=MARKDOWN,
     )
-    for column in table.columns[2:]:
-        column.justify = "right"
     for line, family, found in results:
         table.add_row(
             *(line.name, family.name, f"{found.per_second:,.0f}", f"{found.ratio:.2f}"),
@@ -145,14 +123,11 @@ def main(
     free, and groups are spread over all of them: of two workers each forwards about half of what comes to it. Ratios
     are of the same round, to the first number of workers.
     """
-    chosen = [line for line in LINES if only in line.name]
-    if not chosen:
-        raise click.BadParameter(f"no line has {only!r} in its name", param_hint="--only")
-    shown = Console(stderr=True)
+    chosen = shown.chosen(LINES, only)
     with (
         tempfile.TemporaryDirectory(dir=directory, prefix="benchmarks-scale-") as temporary,
         families(Path(temporary), workers, max(line.connections for line in chosen), settings) as found,
-        Progress(console=shown, transient=True, disable=not shown.is_terminal) as progress,
+        shown.progress() as progress,
     ):
         task = progress.add_task("measuring", total=len(chosen) * rounds)
         for line in chosen:
@@ -167,13 +142,11 @@ def main(
                 taken[line.name].append([measured[at] for at in range(len(found))])
                 progress.advance(task)
         results = [(line, family, numbers(taken[line.name], at)) for line in chosen for at, family in enumerate(found)]
-    here = conditions(rounds, seconds, settings)
+    here = shown.conditions(rounds, seconds, settings)
     if to_json:
         click.echo(json.dumps({**here, "lines": as_json(results)}, indent=2, ensure_ascii=False))
         return
-    console = Console() if Console().is_terminal else Console(width=150)
-    console.print(as_table(results))
-    console.print(headline(here), highlight=False)
+    shown.show(as_table(results), headline(here))
 
 
 if __name__ == "__main__":

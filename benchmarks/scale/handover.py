@@ -23,13 +23,11 @@ from typing import Final, NamedTuple
 from urllib.request import urlopen
 
 import click
-from rich.box import MARKDOWN
-from rich.console import Console
-from rich.table import Table
+from confluent_kafka.cimpl import NewTopic
 
-from benchmarks.commit.report import conditions
+from benchmarks import shown
 from benchmarks.failover.sides import Side
-from protocol.messages import create_topics
+from benchmarks.servers import make_topics
 from protocol.offsets_log import OffsetCommitKey, OffsetCommitValue, encode_key, encode_value
 from protocol.own.topic_log import Owner
 from shim.config import HostPort, Settings, parse_servers
@@ -40,7 +38,6 @@ from shim.kafka_log.topics.ready import make_ready
 from shim.kafka_log.topics.wanted import TopicsWanted
 from shim.upstream.cluster import Cluster
 from shim.upstream.errors import UpstreamError
-from shim.upstream.kept_connection import KeptConnection
 from tests.shim_process import Shim
 
 _PROPERTIES: Final = {"offsets.topic.num.partitions": 1}
@@ -143,17 +140,8 @@ def resident_mib(pid: int) -> float:
 @contextmanager
 def a_broker(folder: Path) -> Iterator[Broker]:
     with Broker(folder / "broker", properties=_PROPERTIES) as broker:
-        asyncio.run(_make_topic(broker))
+        make_topics(broker.bootstrap_servers, NewTopic(_TOPIC, 1, 1))
         yield broker
-
-
-async def _make_topic(broker: Broker) -> None:
-    asked = KeptConnection(HostPort(broker.host, broker.port), _SETTINGS)
-    try:
-        topic = create_topics.CreatableTopic(_TOPIC, 1, 1, (), ())
-        await asked.ask(create_topics.API, create_topics.CreateTopicsRequest((topic,), 30_000))
-    finally:
-        asked.close()
 
 
 async def fill(broker: Broker, prefix: str, entries: int) -> None:
@@ -216,7 +204,7 @@ def main(entries: tuple[int, ...], rounds: int, as_json: bool) -> None:
                     for shim in pair.shims:
                         running.enter_context(shim)
                     found[count, standbys] = [pair.hand_over(rng) for _ in range(rounds)]
-    here = conditions(rounds, 0.0, ["offsets.log=kafka", "offsets.topic.num.partitions=1"])
+    here = shown.conditions(rounds, 0.0, ["offsets.log=kafka", "offsets.topic.num.partitions=1"])
     if as_json:
         lines = [
             {"entries": count, "standby": standbys, "hand_overs": [each._asdict() for each in its]}
@@ -224,8 +212,8 @@ def main(entries: tuple[int, ...], rounds: int, as_json: bool) -> None:
         ]
         print(json.dumps({**here, "lines": lines}))
         return
-    table = Table(
-        *("entries", "standby", "s, p50", "least s", "most s", "records read", "owner MiB", "other MiB"), box=MARKDOWN
+    table = shown.results(
+        *("entries", "standby", "s, p50", "least s", "most s", "records read", "owner MiB", "other MiB")
     )
     for (count, standbys), its in found.items():
         seconds = [each.seconds for each in its]
@@ -238,9 +226,7 @@ def main(entries: tuple[int, ...], rounds: int, as_json: bool) -> None:
                 for each in zip(*((it.owner_mib, it.other_mib) for it in its), strict=True)
             ),
         )
-    console = Console(width=120)
-    console.print(table)
-    console.print(f"{here['date']}, {here['kafka']}, {here['cores']} cores, load average {here['load_average']:g}")
+    shown.show(table, f"{here['date']}, {here['kafka']}, {here['cores']} cores, load average {here['load_average']:g}")
 
 
 if __name__ == "__main__":

@@ -14,16 +14,14 @@ from typing import Final, NamedTuple
 
 import click
 import psutil
-from rich.box import MARKDOWN
-from rich.console import Console
-from rich.progress import Progress
-from rich.table import Table
+from confluent_kafka.cimpl import NewTopic
 
+from benchmarks import shown
 from benchmarks.commit.generator import TOPIC_PARTITIONS, Load
-from benchmarks.commit.report import conditions
-from benchmarks.commit.sides import BROKER_PROPERTIES, Generator
+from benchmarks.commit.sides import Generator
 from benchmarks.commit.wire import TOPIC, ask
-from protocol.messages import create_topics, metadata
+from benchmarks.servers import BROKER_PROPERTIES, cpu_seconds, make_topics
+from protocol.messages import metadata
 from shim.demo.parts import Cluster
 from tests.shim_process import Shim
 
@@ -32,7 +30,6 @@ PARTITIONS: Final = 50  # of offsets, of the shims' and of the cluster's own
 LOADS: Final = {"8x8": (8, 8), "64x16": (64, 16)}
 """Connections, of each of which so many commits are always unanswered."""
 _HEAP_MB: Final = 512
-_CREATE_TOPICS_VERSION: Final = 5
 _METADATA_VERSION: Final = 5
 _MODULE: Final = "benchmarks.scale.members"
 _TOGETHER_WITHIN_S: Final = 180.0
@@ -119,9 +116,9 @@ def measured(
         with Generator(port, connections, module=_MODULE) as generator:
             for name, (carrying, pipelined) in LOADS.items():
                 generator.carry(Load("commit", carrying, pipelined, 1, warm_up))
-                before = [_cpu_seconds(each) for each in servers]
+                before = [cpu_seconds(*each) for each in servers]
                 carried = generator.carry(Load("commit", carrying, pipelined, 1, seconds))
-                spent = [_cpu_seconds(each) - had for each, had in zip(servers, before, strict=True)]
+                spent = [cpu_seconds(*each) - had for each, had in zip(servers, before, strict=True)]
                 shims_us, brokers_us = (each / carried.done * 1e6 for each in spent)
                 found[name] = Carried(
                     carried.done / carried.seconds,
@@ -131,20 +128,6 @@ def measured(
                     brokers_us,
                 )
     return found
-
-
-def _cpu_seconds(processes: Sequence[psutil.Process]) -> float:
-    times = [process.cpu_times() for process in processes]
-    return float(sum(each.user + each.system for each in times))
-
-
-def _make_topic(cluster: Cluster) -> None:
-    topic = create_topics.CreatableTopic(TOPIC, TOPIC_PARTITIONS, 1, (), ())
-    broker = cluster.brokers[0]
-    with socket.create_connection((broker.host, broker.port), _ANSWER_S) as asked:
-        made = ask(asked, create_topics.API, _CREATE_TOPICS_VERSION, create_topics.CreateTopicsRequest((topic,)))
-    if made.topics[0].error_code:
-        raise RuntimeError(f"no topic: {made.topics[0].error_message}")
 
 
 def medians(of: Sequence[Carried]) -> Carried:
@@ -159,42 +142,38 @@ def medians(of: Sequence[Carried]) -> Carried:
 def main(rounds: int, seconds: float, warm_up: float, as_json: bool) -> None:
     """Commits a second at one shim, two and three in front of three brokers, on one machine, which all share."""
     taken: dict[tuple[str, str], list[Carried]] = {}
-    errors = Console(stderr=True)
     properties = {**BROKER_PROPERTIES, "offsets.topic.num.partitions": PARTITIONS}
     with (
         tempfile.TemporaryDirectory(prefix="benchmarks-scale-") as folder,
         Cluster(Path(folder) / "cluster", brokers=BROKERS, properties=properties, heap_mb=_HEAP_MB) as cluster,
-        Progress(console=errors, transient=True, disable=not errors.is_terminal) as progress,
+        shown.progress() as progress,
     ):
-        _make_topic(cluster)
+        make_topics(cluster.bootstrap_servers, NewTopic(TOPIC, TOPIC_PARTITIONS, 1))
         steps = [(number, each) for number in range(rounds) for each in ARRANGEMENTS]
         for number, arrangement in progress.track(steps):
             # In each round on topics of its own, which are as empty as the last time.
             place = number * len(ARRANGEMENTS) + ARRANGEMENTS.index(arrangement)
             for load, carried in measured(arrangement, cluster, Path(folder), place, seconds, warm_up).items():
                 taken.setdefault((arrangement.name, load), []).append(carried)
-    here = conditions(rounds, seconds, [])
+    here = shown.conditions(rounds, seconds)
     lines = {key: medians(its) for key, its in taken.items()}
     if as_json:
         told = [{"arrangement": name, "load": load, **its._asdict()} for (name, load), its in lines.items()]
         click.echo(json.dumps({**here, "lines": told}, indent=2))
         return
-    table = Table(
+    table = shown.results(
         *("arrangement", "connections x pipelined", "commits a second", "p50 ms", "p99 ms"),
         *("µs of shims' CPU each", "µs of brokers' CPU each"),
-        box=MARKDOWN,
     )
     for (name, load), its in lines.items():
         table.add_row(
             *(name, load, f"{its.per_second:,.0f}", f"{its.p50_ms:.1f}", f"{its.p99_ms:.1f}"),
             *(f"{its.shims_us:.0f}", f"{its.brokers_us:.0f}"),
         )
-    console = Console() if Console().is_terminal else Console(width=150)
-    console.print(table)
-    console.print(
+    shown.show(
+        table,
         f"{here['date']}, {here['kafka']}, {here['cores']} cores shared by all of it, load average "
         f"{here['load_average']:g}; medians of {rounds} rounds of {seconds:g} s",
-        highlight=False,
     )
 
 
