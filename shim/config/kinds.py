@@ -14,96 +14,40 @@ from shim.config.addresses import INT32_MAX
 
 
 def integer(default: int, low: int, high: int, doc: str, *, reloadable: bool = False) -> Any:
-    return field(
-        default=default,
-        metadata={
-            "kind": int,
-            "type": "int" if high <= INT32_MAX else "long",
-            "expected": f"a whole number from {low} to {high}",
-            "values": f"{low} to {high}",
-            "low": low,
-            "high": high,
-            "doc": doc,
-            "reloadable": reloadable,
-        },
-    )
+    kind = "int" if high <= INT32_MAX else "long"
+    allowed = f"{low} to {high}"
+    return _setting(default, int, kind, f"a whole number from {allowed}", allowed, doc, reloadable, low=low, high=high)
 
 
 def number(default: float, low: float, high: float, doc: str, *, reloadable: bool = False) -> Any:
-    return field(
-        default=default,
-        metadata={
-            "kind": float,
-            "type": "double",
-            "expected": f"a number from {low} to {high}",
-            "values": f"{low} to {high}",
-            "low": low,
-            "high": high,
-            "doc": doc,
-            "reloadable": reloadable,
-        },
-    )
+    allowed = f"{low} to {high}"
+    return _setting(default, float, "double", f"a number from {allowed}", allowed, doc, reloadable, low=low, high=high)
 
 
 def boolean(default: bool, doc: str, *, reloadable: bool = False) -> Any:
     said = "true or false"
-    return field(
-        default=default,
-        metadata={
-            "kind": bool,
-            "type": "boolean",
-            "expected": said,
-            "values": said,
-            "doc": doc,
-            "reloadable": reloadable,
-        },
-    )
+    return _setting(default, bool, "boolean", said, said, doc, reloadable)
 
 
 def text(default: str, doc: str) -> Any:
     """An empty one counts as not set."""
-    return field(
-        default=default,
-        metadata={
-            "kind": str,
-            "type": "string",
-            "expected": "text",
-            "values": "text",
-            "doc": doc,
-            "reloadable": False,
-        },
-    )
+    return _setting(default, str, "string", "text", "text", doc)
 
 
 def choice(default: str, choices: tuple[str, ...], doc: str, *, reloadable: bool = False) -> Any:
     """An empty one counts as not set."""
     said = ("one of " if all(choices) else "empty or one of ") + ", ".join(filter(None, choices))
-    return field(
-        default=default,
-        metadata={
-            "kind": str,
-            "type": "string",
-            "expected": said,
-            "values": said,
-            "choices": choices,
-            "doc": doc,
-            "reloadable": reloadable,
-        },
-    )
+    return _setting(default, str, "string", said, said, doc, reloadable, choices=choices)
 
 
 def secret(doc: str) -> Any:
     """Never shown: not in a message, not in the settings' own text."""
-    return field(
-        default="",
-        repr=False,
-        metadata={
-            "kind": str,
-            "type": "password",
-            "expected": "text",
-            "values": "text",
-            "secret": True,
-            "doc": doc,
-            "reloadable": False,
-        },
-    )
+    return _setting("", str, "password", "text", "text", doc, secret=True)
+
+
+def _setting(
+    default: Any, kind: type, name: str, expected: str, values: str, doc: str, reloadable: bool = False, **more: Any
+) -> Any:
+    """``name``: of the kind, as Kafka calls it; ``more``: of the metadata."""
+    known = {"kind": kind, "type": name, "expected": expected, "values": values, "doc": doc, "reloadable": reloadable}
+    return field(default=default, repr=not more.get("secret"), metadata={**known, **more})
