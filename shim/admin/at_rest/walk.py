@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Mapping
 from pathlib import Path
 from typing import Final, NamedTuple, TypeAlias
 
@@ -266,24 +266,10 @@ def fault_of_batch(batch: SoundBatch) -> str | None:
     return None
 
 
-def fault_of_offsets(batch: SoundBatch) -> str | None:
-    """As :func:`fault_of_batch`, and what `__consumer_offsets` cannot have in it."""
-    return fault_of_batch(batch) or _undecodable(batch, lambda key, value: decode_value(decode_key(key), value))
-
-
-def fault_of_history(batch: SoundBatch) -> str | None:
-    """As :func:`fault_of_batch`, and what `__offset_shim_history` cannot have in it."""
-    return fault_of_batch(batch) or _undecodable(batch, decode_history)
-
-
-def fault_of_state(batch: SoundBatch) -> str | None:
-    """As :func:`fault_of_batch`, and what `__offset_shim_state` cannot have in it."""
-    return fault_of_batch(batch) or _undecodable(batch, decode_state)
-
-
 def fault_for(topic: str) -> Callable[[SoundBatch], str | None]:
-    """The whole judgement on batches of this topic."""
-    return _FAULTS.get(topic, fault_of_batch)
+    """The whole judgement on batches of this topic: as :func:`fault_of_batch`, and what it cannot have in it."""
+    decode = _DECODERS.get(topic)
+    return fault_of_batch if decode is None else lambda batch: fault_of_batch(batch) or _undecodable(batch, decode)
 
 
 def _undecodable(batch: SoundBatch, decode: Callable[[bytes, bytes | None], object]) -> str | None:
@@ -296,4 +282,8 @@ def _undecodable(batch: SoundBatch, decode: Callable[[bytes, bytes | None], obje
     return None
 
 
-_FAULTS: Final = {OFFSETS_TOPIC: fault_of_offsets, STATE_TOPIC: fault_of_state, HISTORY_TOPIC: fault_of_history}
+_DECODERS: Final[Mapping[str, Callable[[bytes, bytes | None], object]]] = {
+    OFFSETS_TOPIC: lambda key, value: decode_value(decode_key(key), value),
+    STATE_TOPIC: decode_state,
+    HISTORY_TOPIC: decode_history,
+}

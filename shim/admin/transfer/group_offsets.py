@@ -8,7 +8,7 @@ from protocol.offsets_log import GroupMetadataValue, OffsetCommitKey, OffsetComm
 from protocol.own.position import Position, Producer
 from shim.admin.at_rest.data_dir import DataDir
 from shim.admin.at_rest.examine import size_of_segments
-from shim.admin.at_rest.walk import Damage, Located, fault_of_offsets, walk
+from shim.admin.at_rest.walk import Damage, Located, fault_for, walk
 from shim.admin.progress import Progress
 from shim.coordinator import Key, Value
 from shim.coordinator.state.offset_table import CommittedOffset
@@ -94,7 +94,7 @@ def read_offsets(files: Files, held: DataDir, what: str, progress: Progress) -> 
     with progress(what, size_of_segments(files, folders.values())) as ongoing:
         for at, folder in folders.items():
             replay = Replay(offsets, Home(at.partition, held.num_partitions, folder))
-            for found in walk(files, folder, held.known(at), fault_of_offsets):
+            for found in walk(files, folder, held.known(at), fault_for(OFFSETS_TOPIC)):
                 if isinstance(found, Located):
                     replay.apply(logged_records(found.path, found.batch))
                     ongoing.advance(found.batch.end - found.batch.position)
