@@ -37,37 +37,16 @@ LOG_ENDS_SCHEMA: Final = "topic string, partition int, log_start long, log_end l
 JUDGED_SCHEMA: Final = ", ".join(["lag long", *(f"{pair.column} string" for pair in PAIRS)])
 """What :func:`judged` adds."""
 
-_WHERE_ARROW: Final = pa.schema(
-    [
-        ("group", pa.string()),
-        ("in_zookeeper", pa.bool_()),
-        ("log_node", pa.int32()),
-        ("upstream_node", pa.int32()),
-        ("step", pa.string()),
-    ]
-)
-_READINGS_ARROW: Final = pa.schema(
-    [
-        ("place", pa.string()),
-        ("group", pa.string()),
-        ("topic", pa.string()),
-        ("partition", pa.int32()),
-        ("offset", pa.int64()),
-        ("mzxid", pa.int64()),
-        ("mtime_ms", pa.int64()),
-        ("read_ms", pa.int64()),
-        ("problem", pa.string()),
-        ("step", pa.string()),
-        ("unread", pa.string()),
-    ]
-)
-_LOG_ENDS_ARROW: Final = pa.schema(
-    [("topic", pa.string()), ("partition", pa.int32()), ("log_start", pa.int64()), ("log_end", pa.int64())]
-)
+_ARROW: Final = {"string": pa.string(), "boolean": pa.bool_(), "int": pa.int32(), "long": pa.int64()}
+
+
+def _arrow(schema: str) -> pa.Schema:
+    """Of one that Spark is told."""
+    return pa.schema([(name, _ARROW[kind]) for name, kind in map(str.split, schema.split(", "))])
 
 
 def where_table(wheres: Sequence[WhereGroup]) -> pa.Table:
-    return _as_batch(wheres, _WHERE_ARROW)
+    return _as_batch(wheres, _arrow(WHERE_SCHEMA))
 
 
 def readings(addresses: Addresses) -> Task:
@@ -79,7 +58,7 @@ def readings(addresses: Addresses) -> Task:
             for batch in batches:
                 for some in portions(_rows(batch, WhereGroup), _GROUPS_A_PORTION):
                     places = places or _Places(addresses, opened)
-                    yield from _batches(_of_groups(list(places.read(some)), some), _READINGS_ARROW)
+                    yield from _batches(_of_groups(list(places.read(some)), some), _arrow(READINGS_SCHEMA))
 
     return read
 
@@ -130,7 +109,7 @@ def log_ends(upstream: Sequence[Address]) -> Task:
             for batch in batches:
                 for topics in portions(batch.column("topic").to_pylist(), _TOPICS_A_PORTION):
                     brokers = brokers or opened.enter_context(Brokers("the cluster", upstream))
-                    yield from _batches(read_log_ends(brokers, topics), _LOG_ENDS_ARROW)
+                    yield from _batches(read_log_ends(brokers, topics), _arrow(LOG_ENDS_SCHEMA))
 
     return read
 
