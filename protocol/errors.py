@@ -67,6 +67,11 @@ class ErrorCode(IntEnum):
         """
         return cls._value2member_map_.get(code, cls.UNKNOWN_SERVER_ERROR)  # type: ignore[return-value]
 
+    @classmethod
+    def name_of(cls, code: int) -> str:
+        """Kafka's name for it, for people; the number of one that newer servers have. Never raises."""
+        return cls(code).name if code in cls._value2member_map_ else str(code)
+
     UNKNOWN_SERVER_ERROR = -1, "Something unforeseen went wrong in the server."
     NONE = 0, "No error."
     OFFSET_OUT_OF_RANGE = 1, "The log holds no record at this offset."

@@ -28,14 +28,12 @@ class BrokerRefused(Exception):
 def raise_for(code: int, what: str) -> None:
     """Raises :class:`NotYet` and :class:`BrokerRefused` for any code but 0."""
     if code:
-        known = ErrorCode.for_code(code)
-        name = known.name if code in ErrorCode._value2member_map_ else str(code)
-        raise (NotYet if known.retriable else BrokerRefused)(f"{what}: {name}")
+        raise (NotYet if ErrorCode.for_code(code).retriable else BrokerRefused)(f"{what}: {ErrorCode.name_of(code)}")
 
 
-def patiently(ask: Callable[[], Answer], patience_seconds: float = PATIENCE_SECONDS) -> Answer:
+def patiently(ask: Callable[[], Answer]) -> Answer:
     """Asks again for as long as what refuses it passes by itself. Raises :class:`BrokerRefused` in the end."""
-    deadline = time.monotonic() + patience_seconds
+    deadline = time.monotonic() + PATIENCE_SECONDS
     pause = Event()
     while True:
         try:

@@ -146,8 +146,7 @@ class _Leaders(NamedTuple):
 
 
 def _refusal(at: Partition, code: int) -> str:
-    name = ErrorCode(code).name if code in ErrorCode._value2member_map_ else str(code)
-    return f"{at[0]}-{at[1]}: {name}"
+    return f"{at[0]}-{at[1]}: {ErrorCode.name_of(code)}"
 
 
 async def _leaders(cluster: Asked, topics: Collection[str]) -> _Leaders:
