@@ -130,12 +130,12 @@ def probes_for(needs: Iterable[Need], group_id: str | None = None) -> Iterator[P
     """
     can_be_asked = {need for need in needs if _fits(need.name)}
     for right, of_right in groupby(sorted(can_be_asked), key=attrgetter("right")):
-        make, at_once = _PROBES[right]
+        question = _QUESTIONS[right]
         if right is Right.READ_TOPIC and group_id is not None and _fits(group_id):
-            make = partial(_offset_commit, group_id)
+            question = _through_group(group_id)
         names = (need.name for need in of_right)
-        while some := tuple(islice(names, at_once)):
-            yield make(right, some)
+        while some := tuple(islice(names, question.at_once)):
+            yield question.about(right, some)
 
 
 def read(probe: Probe, response: Any) -> Answers:
@@ -164,128 +164,98 @@ def _fits(name: str) -> bool:
     return len(name.encode("utf-8", "surrogatepass")) <= _LONGEST_NAME
 
 
-def _needs(right: Right, names: Sequence[str]) -> tuple[Need, ...]:
-    return tuple(Need(right, name) for name in names)
+class _Question(NamedTuple):
+    """``asks``: the request about these names, ``at_once`` at most; ``says``: of them and its response, the error of
+    each. The others are those of :class:`Probe`."""
+
+    api: Api[Any, Any]
+    version: int
+    asks: Callable[[Sequence[str]], Any]
+    says: Callable[[Sequence[str], Any], Iterable[tuple[str, int]]]
+    later: frozenset[ErrorCode]
+    at_once: int = 1
+    before: frozenset[ErrorCode] = frozenset()
+
+    def about(self, right: Right, names: Sequence[str]) -> Probe:
+        needs, errors = tuple(Need(right, name) for name in names), partial(self.says, names)
+        return Probe(needs, self.api, self.version, self.asks(names), errors, self.later, self.before)
 
 
-def _heartbeat(right: Right, names: Sequence[str]) -> Probe:
-    """Of no member: none is heard from."""
-    (group_id,) = names
-    return Probe(
-        _needs(right, names),
-        heartbeat.API,
-        0,
-        heartbeat.HeartbeatRequest(group_id, _NO_GENERATION, ""),
-        lambda response: [(group_id, response.error_code)],
-        _OF_GROUPS,
-    )
+def _as_a_whole(names: Sequence[str], response: Any) -> Iterable[tuple[str, int]]:
+    return [(names[0], response.error_code)]
 
 
-def _describe_groups(right: Right, names: Sequence[str]) -> Probe:
-    return Probe(
-        _needs(right, names),
-        describe_groups.API,
-        0,
-        describe_groups.DescribeGroupsRequest(tuple(names)),
-        lambda response: [(group.group_id, group.error_code) for group in response.groups],
-        _OF_GROUPS,
-    )
+def _by_topic(_names: Sequence[str], response: Any) -> Iterable[tuple[str, int]]:
+    return [(topic.name, each.error_code) for topic in response.topics for each in topic.partitions]
 
 
-def _offset_delete(right: Right, names: Sequence[str]) -> Probe:
-    """Of no topics: nothing is deleted."""
-    (group_id,) = names
-    return Probe(
-        _needs(right, names),
-        offset_delete.API,
-        0,
-        offset_delete.OffsetDeleteRequest(group_id, ()),
-        lambda response: [(group_id, response.error_code)],
-        _OF_GROUPS,
-    )
+def _fetched(_names: Sequence[str], response: Any) -> Iterable[tuple[str, int]]:
+    return [(each.topic, partition.error_code) for each in response.responses for partition in each.partitions]
 
 
-def _fetch(right: Right, names: Sequence[str]) -> Probe:
+def _fetch(names: Sequence[str]) -> fetch.FetchRequest:
     partitions = (fetch.FetchPartition(_NO_PARTITION),)
-    return Probe(
-        _needs(right, names),
-        fetch.API,
-        4,
-        fetch.FetchRequest(topics=tuple(fetch.FetchTopic(name, partitions=partitions) for name in names)),
-        lambda response: [(t.topic, p.error_code) for t in response.responses for p in t.partitions],
-        _OF_TOPICS,
-    )
+    return fetch.FetchRequest(topics=tuple(fetch.FetchTopic(name, partitions=partitions) for name in names))
 
 
-def _offset_commit(group_id: str, right: Right, names: Sequence[str]) -> Probe:
+def _offset_commit(group_id: str, names: Sequence[str]) -> offset_commit.OffsetCommitRequest:
     """Of no partition, and of no member, at a generation that no group has: nothing is committed."""
     partitions = (offset_commit.OffsetCommitRequestPartition(_NO_PARTITION, 0),)
-    return Probe(
-        _needs(right, names),
-        offset_commit.API,
-        5,
-        offset_commit.OffsetCommitRequest(
-            group_id,
-            _GENERATION_OF_NONE,
-            _NO_MEMBER,
-            topics=tuple(offset_commit.OffsetCommitRequestTopic(name, partitions=partitions) for name in names),
-        ),
-        lambda response: [(t.name, p.error_code) for t in response.topics for p in t.partitions],
-        _OF_TOPICS,
-        frozenset({ErrorCode.GROUP_AUTHORIZATION_FAILED}),
-    )
+    topics = tuple(offset_commit.OffsetCommitRequestTopic(name, partitions=partitions) for name in names)
+    return offset_commit.OffsetCommitRequest(group_id, _GENERATION_OF_NONE, _NO_MEMBER, topics=topics)
 
 
-def _list_offsets(right: Right, names: Sequence[str]) -> Probe:
+def _list_offsets(names: Sequence[str]) -> list_offsets.ListOffsetsRequest:
     partitions = (list_offsets.ListOffsetsPartition(_NO_PARTITION, timestamp=-1),)
-    return Probe(
-        _needs(right, names),
-        list_offsets.API,
-        1,
-        list_offsets.ListOffsetsRequest(
-            -1, topics=tuple(list_offsets.ListOffsetsTopic(name, partitions) for name in names)
-        ),
-        lambda response: [(t.name, p.error_code) for t in response.topics for p in t.partitions],
-        _OF_TOPICS,
-    )
+    topics = tuple(list_offsets.ListOffsetsTopic(name, partitions) for name in names)
+    return list_offsets.ListOffsetsRequest(-1, topics=topics)
 
 
-def _txn_offset_commit(right: Right, names: Sequence[str]) -> Probe:
+def _txn_offset_commit(names: Sequence[str]) -> txn_offset_commit.TxnOffsetCommitRequest:
     """For a topic that cannot exist: no group is reached."""
-    (transactional_id,) = names
     partition = txn_offset_commit.TxnOffsetCommitRequestPartition(_NO_PARTITION, 0, committed_metadata="")
     topic = txn_offset_commit.TxnOffsetCommitRequestTopic(_NO_TOPIC, (partition,))
-    return Probe(
-        _needs(right, names),
+    return txn_offset_commit.TxnOffsetCommitRequest(names[0], "", _NO_PRODUCER, -1, topics=(topic,))
+
+
+def _through_group(group_id: str) -> _Question:
+    """READ on topics, by who has it on the group."""
+    before = frozenset({ErrorCode.GROUP_AUTHORIZATION_FAILED})
+    asks = partial(_offset_commit, group_id)
+    return _Question(offset_commit.API, 5, asks, _by_topic, _OF_TOPICS, NAMES_AT_ONCE, before)
+
+
+_QUESTIONS: Final[Mapping[Right, _Question]] = {
+    Right.READ_GROUP: _Question(
+        heartbeat.API,
+        0,
+        lambda names: heartbeat.HeartbeatRequest(names[0], _NO_GENERATION, ""),  # of no member: none is heard from
+        _as_a_whole,
+        _OF_GROUPS,
+    ),
+    Right.DESCRIBE_GROUP: _Question(
+        describe_groups.API,
+        0,
+        lambda names: describe_groups.DescribeGroupsRequest(tuple(names)),
+        lambda _names, response: [(group.group_id, group.error_code) for group in response.groups],
+        _OF_GROUPS,
+        NAMES_AT_ONCE,
+    ),
+    Right.DELETE_GROUP: _Question(
+        offset_delete.API,
+        0,
+        lambda names: offset_delete.OffsetDeleteRequest(names[0], ()),  # of no topics: nothing is deleted
+        _as_a_whole,
+        _OF_GROUPS,
+    ),
+    Right.READ_TOPIC: _Question(fetch.API, 4, _fetch, _fetched, _OF_TOPICS, NAMES_AT_ONCE),
+    Right.DESCRIBE_TOPIC: _Question(list_offsets.API, 1, _list_offsets, _by_topic, _OF_TOPICS, NAMES_AT_ONCE),
+    Right.WRITE_TRANSACTIONAL_ID: _Question(
         txn_offset_commit.API,
         0,
-        txn_offset_commit.TxnOffsetCommitRequest(transactional_id, "", _NO_PRODUCER, -1, topics=(topic,)),
-        lambda response: [(transactional_id, p.error_code) for t in response.topics for p in t.partitions],
+        _txn_offset_commit,
+        lambda names, response: [(names[0], p.error_code) for t in response.topics for p in t.partitions],
         _OF_TRANSACTIONAL_IDS,
-    )
-
-
-def _describe_acls(right: Right, names: Sequence[str]) -> Probe:
-    (cluster,) = names
-    return Probe(
-        _needs(right, names),
-        describe_acls.API,
-        1,
-        NO_ACLS,
-        lambda response: [(cluster, response.error_code)],
-        _OF_THE_CLUSTER,
-    )
-
-
-_Make = Callable[[Right, Sequence[str]], Probe]
-
-# How each is asked for, and how many of them at once.
-_PROBES: Final[Mapping[Right, tuple[_Make, int]]] = {
-    Right.READ_GROUP: (_heartbeat, 1),
-    Right.DESCRIBE_GROUP: (_describe_groups, NAMES_AT_ONCE),
-    Right.DELETE_GROUP: (_offset_delete, 1),
-    Right.READ_TOPIC: (_fetch, NAMES_AT_ONCE),
-    Right.DESCRIBE_TOPIC: (_list_offsets, NAMES_AT_ONCE),
-    Right.WRITE_TRANSACTIONAL_ID: (_txn_offset_commit, 1),
-    Right.DESCRIBE_CLUSTER: (_describe_acls, 1),
+    ),
+    Right.DESCRIBE_CLUSTER: _Question(describe_acls.API, 1, lambda _names: NO_ACLS, _as_a_whole, _OF_THE_CLUSTER),
 }
