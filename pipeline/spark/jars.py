@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from pipeline.errors import CannotRun
-from shim.demo.parts import jars
+from shim.demo.parts import PartsUnavailable, jars
 
 SPARK_JARS: Final = "spark-4.0.0"
 
@@ -37,7 +37,7 @@ def java_home() -> Path:
 def _in_one_line() -> Iterator[None]:
     try:
         yield
-    except jars.PartsUnavailable as error:
+    except PartsUnavailable as error:
         what, *output = str(error).splitlines()
         told = [line for line in output if "ERROR" in line][:1]
         raise CannotRun(" ".join([what, *told])) from error

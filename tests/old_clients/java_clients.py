@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Final
 
 from shim.demo.parts import JarSet, PartsUnavailable, cache_folder, jar_set
-from shim.demo.parts.jars import POM_FOLDERS, java_executable, locked
+from shim.demo.parts.cache import locked
+from shim.demo.parts.jars import POM_FOLDERS, java_executable
 from shim.demo.parts.jvm import java_command
 from tests.legacy.parts import KAFKA_0_8, KAFKA_0_10, KAFKA_1
 from tests.old_clients.client import OldClient

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any, Final
 
-from shim.demo.parts.jars import locked
+from shim.demo.parts.cache import locked
 
 ROOT: Final = Path(__file__).resolve().parent.parent.parent
 RESULTS: Final = ROOT / "build" / "compatibility.json"

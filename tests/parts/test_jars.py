@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from shim.demo.parts.jars import ZOOKEEPER, JarSet, PartsUnavailable, jar_set
+from shim.demo.parts.cache import PartsUnavailable
+from shim.demo.parts.jars import ZOOKEEPER, JarSet, jar_set
 from tests.parts.ended import ends_within
 
 _FETCH = f"from shim.demo.parts.jars import jar_set; print(len(jar_set({ZOOKEEPER!r}).jars))"

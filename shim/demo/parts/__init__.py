@@ -5,7 +5,8 @@ Every process started here dies with the process that started it, even when that
 """
 
 from shim.demo.parts.broker import Broker, Cluster
-from shim.demo.parts.jars import JarSet, PartsUnavailable, cache_folder, jar_set
+from shim.demo.parts.cache import PartsUnavailable, cache_folder
+from shim.demo.parts.jars import JarSet, jar_set
 from shim.demo.parts.ports import free_port, free_port_range
 from shim.demo.parts.process import StartFailed
 from shim.demo.parts.tools import ToolFailed, java_tool

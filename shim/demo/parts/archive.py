@@ -9,7 +9,8 @@ import logging
 from collections.abc import Callable
 from pathlib import Path
 
-from shim.demo.parts.jars import JarSet, PartsUnavailable, java_release, locked
+from shim.demo.parts.cache import PartsUnavailable, locked
+from shim.demo.parts.jars import JarSet, java_release
 from shim.demo.parts.process import StartFailed
 
 

@@ -4,23 +4,18 @@
 belongs to the set, and its size in bytes), and the class data archive that makes it start faster (`archive.py`).
 """
 
-import fcntl
 import hashlib
 import json
 import logging
 import os
 import re
 import shutil
-import subprocess
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
 
-from shim.demo.parts.process import spawn
+from shim.demo.parts.cache import PartsUnavailable, cache_folder, locked, made_whole, run_to_fill
 
 KAFKA = "kafka-4.3.1"
 ZOOKEEPER = "zookeeper-3.9.5"
@@ -31,13 +26,8 @@ POM_FOLDERS: list[Traversable] = [files("shim.demo.parts").joinpath("poms")]
 _OLDEST_JAVA = 17  # Kafka 4 brokers (KIP-1013)
 _MAVEN_TIMEOUT_S = 900
 _COMPLETE = "complete.json"
-_OUTPUT_SHOWN = 4_000  # characters of Maven's output in an error
 
 _log = logging.getLogger("shim.demo.parts")
-
-
-class PartsUnavailable(RuntimeError):
-    """The real parts cannot be had here: Java or Maven is missing, or the jars cannot be fetched. Says what to do."""
 
 
 @dataclass(frozen=True)
@@ -52,14 +42,6 @@ class JarSet:
     def class_path(self) -> str:
         """The jars in a fixed order: a class data archive only fits the very class path that it was made with."""
         return os.pathsep.join(map(str, self.jars))
-
-
-def cache_folder() -> Path:
-    """`$OFFSET_SHIM_CACHE`, by default `offset-shim` in the user's cache folder. It need not exist."""
-    chosen = os.environ.get("OFFSET_SHIM_CACHE")
-    if chosen:
-        return Path(chosen).expanduser().absolute()
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache").absolute() / "offset-shim"
 
 
 def java_executable() -> Path:
@@ -109,21 +91,6 @@ def jar_set(name: str) -> JarSet:
     return whole
 
 
-@contextmanager
-def locked(folder: Path) -> Iterator[None]:
-    """Hold the lock of a cache folder (a file beside it), against other processes and threads. A kill releases it."""
-    try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        lock = (folder.parent / f".{folder.name}.lock").open("w")
-    except OSError as error:
-        raise PartsUnavailable(
-            f"the cache cannot be written ({error}): set OFFSET_SHIM_CACHE to a folder that can"
-        ) from error
-    with lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
-
-
 def _whole_set(name: str, folder: Path, pom: bytes) -> JarSet | None:
     try:
         complete = json.loads((folder / _COMPLETE).read_bytes())
@@ -136,54 +103,23 @@ def _whole_set(name: str, folder: Path, pom: bytes) -> JarSet | None:
 
 
 def _fetch(name: str, folder: Path, pom: bytes) -> None:
-    """Put a whole set at `folder`, through a sibling that is renamed when it is complete. The lock is held."""
+    """Put a whole set at `folder`. The lock is held."""
     java = java_executable()
     maven = shutil.which("mvn")
     if maven is None:
         raise PartsUnavailable(f"no mvn on the PATH, and {name} is not in the cache yet: install Maven (Debian: maven)")
     _log.info("fetching %s with Maven", name)
-    for left_over in folder.parent.glob(f".{name}.fetch-*"):
-        shutil.rmtree(left_over)
-    new = Path(tempfile.mkdtemp(prefix=f".{name}.fetch-", dir=folder.parent))
-    try:
+    with made_whole(folder) as new:
         (new / "pom.xml").write_bytes(pom)
-        _run_maven(name, Path(maven), java, new)
+        goal = ("dependency:copy-dependencies", "-DincludeScope=runtime", f"-DoutputDirectory={new}")
+        run_to_fill(
+            "Maven",
+            f"fetch {name}",
+            [maven, "-B", "-ntp", "-f", str(new / "pom.xml"), *goal],
+            cwd=new,
+            timeout=_MAVEN_TIMEOUT_S,
+            env={**os.environ, "JAVA_HOME": str(java.parent.parent)},
+        )
         sizes = {jar.name: jar.stat().st_size for jar in new.glob("*.jar")}
         complete = {"pom": hashlib.sha256(pom).hexdigest(), "jars": sizes}
         (new / _COMPLETE).write_text(json.dumps(complete, indent=1, sort_keys=True))
-        new.chmod(0o755)
-        if folder.exists():
-            # Moved aside, not emptied in place: whoever runs from the old jars keeps the files that it has open.
-            folder.rename(new / "replaced")
-        new.rename(folder)
-        shutil.rmtree(folder / "replaced", ignore_errors=True)
-    finally:
-        shutil.rmtree(new, ignore_errors=True)
-
-
-def _run_maven(name: str, maven: Path, java: Path, folder: Path) -> None:
-    process = spawn(
-        [
-            str(maven),
-            "-B",
-            "-ntp",
-            "-f",
-            str(folder / "pom.xml"),
-            "dependency:copy-dependencies",
-            "-DincludeScope=runtime",
-            f"-DoutputDirectory={folder}",
-        ],
-        cwd=folder,
-        env={**os.environ, "JAVA_HOME": str(java.parent.parent)},
-    )
-    with process:
-        try:
-            output, _ = process.communicate(timeout=_MAVEN_TIMEOUT_S)
-        except subprocess.TimeoutExpired as error:
-            raise PartsUnavailable(f"Maven did not fetch {name} within {_MAVEN_TIMEOUT_S} s") from error
-        finally:
-            process.kill()
-    if process.returncode != 0:
-        raise PartsUnavailable(
-            f"Maven could not fetch {name} (exit status {process.returncode}):\n{output[-_OUTPUT_SHOWN:]}"
-        )
