@@ -10,6 +10,8 @@ from typing import Annotated, Final, NamedTuple
 
 from protocol.api import Api
 from protocol.errors import DecodeError
+from protocol.messages.fetch import LeaderIdAndEpoch as LeaderIdAndEpoch
+from protocol.messages.fetch import NodeEndpoint as NodeEndpoint
 from protocol.wire import (
     ZERO_UUID,
     Int16,
@@ -65,12 +67,6 @@ class BatchIndexAndErrorMessage(NamedTuple):
     tagged: TaggedFields = ()
 
 
-class LeaderIdAndEpoch(NamedTuple):
-    leader_id: Int32 = -1
-    leader_epoch: Int32 = -1
-    tagged: TaggedFields = ()
-
-
 class PartitionProduceResponse(NamedTuple):
     index: Int32  # type: ignore[assignment]  # Kafka's name for it, which tuple.index has too
     error_code: Int16
@@ -87,14 +83,6 @@ class TopicProduceResponse(NamedTuple):
     name: Annotated[String, until(12), ignorable] = ""
     topic_id: Annotated[Uuid, since(13), ignorable] = ZERO_UUID
     partition_responses: tuple[PartitionProduceResponse, ...] = ()
-    tagged: TaggedFields = ()
-
-
-class NodeEndpoint(NamedTuple):
-    node_id: Int32
-    host: String
-    port: Int32
-    rack: NullableString = None
     tagged: TaggedFields = ()
 
 

@@ -6,28 +6,19 @@ Version 2 renews acquisitions (KIP-1222).
 from typing import Annotated, NamedTuple
 
 from protocol.api import Api
+from protocol.messages.fetch import NodeEndpoint as NodeEndpoint
+from protocol.messages.share_fetch import AcknowledgementBatch as AcknowledgementBatch
+from protocol.messages.share_fetch import LeaderIdAndEpoch as LeaderIdAndEpoch
 from protocol.wire import (
     Bool,
-    Int8,
     Int16,
     Int32,
-    Int64,
     NullableString,
-    String,
     TaggedFields,
     Uuid,
     ignorable,
     since,
 )
-
-
-class AcknowledgementBatch(NamedTuple):
-    """`acknowledge_types`, one for all offsets or one each: 0 gap, 1 accept, 2 release, 3 reject, 4 renew."""
-
-    first_offset: Int64
-    last_offset: Int64
-    acknowledge_types: tuple[Int8, ...]
-    tagged: TaggedFields = ()
 
 
 class AcknowledgePartition(NamedTuple):
@@ -51,14 +42,6 @@ class ShareAcknowledgeRequest(NamedTuple):
     tagged: TaggedFields = ()
 
 
-class LeaderIdAndEpoch(NamedTuple):
-    """Other than in Fetch and Produce, never absent and without defaults."""
-
-    leader_id: Int32 = 0
-    leader_epoch: Int32 = 0
-    tagged: TaggedFields = ()
-
-
 class PartitionData(NamedTuple):
     partition_index: Int32
     error_code: Int16
@@ -70,14 +53,6 @@ class PartitionData(NamedTuple):
 class ShareAcknowledgeTopicResponse(NamedTuple):
     topic_id: Uuid
     partitions: tuple[PartitionData, ...]
-    tagged: TaggedFields = ()
-
-
-class NodeEndpoint(NamedTuple):
-    node_id: Int32
-    host: String
-    port: Int32
-    rack: NullableString = None
     tagged: TaggedFields = ()
 
 

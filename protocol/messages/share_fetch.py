@@ -6,6 +6,7 @@ Version 2 has the acquire mode (KIP-1206) and renews acquisitions (KIP-1222).
 from typing import Annotated, NamedTuple
 
 from protocol.api import Api
+from protocol.messages.fetch import NodeEndpoint as NodeEndpoint
 from protocol.wire import (
     Bool,
     Bytes,
@@ -14,7 +15,6 @@ from protocol.wire import (
     Int32,
     Int64,
     NullableString,
-    String,
     TaggedFields,
     Uuid,
     ignorable,
@@ -97,14 +97,6 @@ class PartitionData(NamedTuple):
 class ShareFetchableTopicResponse(NamedTuple):
     topic_id: Uuid
     partitions: tuple[PartitionData, ...]
-    tagged: TaggedFields = ()
-
-
-class NodeEndpoint(NamedTuple):
-    node_id: Int32
-    host: String
-    port: Int32
-    rack: NullableString = None
     tagged: TaggedFields = ()
 
 
