@@ -68,12 +68,9 @@ class RunningTool:
         self._at_end = line is None
         return line
 
-    def read_lines(self, count: int, timeout: float = _TIMEOUT_S) -> list[str]:
-        """The next `count` lines, within `timeout` seconds together.
-
-        Raises TimeoutError, and EOFError when the tool ended before.
-        """
-        deadline = time.monotonic() + timeout
+    def read_lines(self, count: int) -> list[str]:
+        """The next `count` lines. Raises TimeoutError, and EOFError when the tool ended before."""
+        deadline = time.monotonic() + _TIMEOUT_S
         lines: list[str] = []
         while len(lines) < count:
             line = self.read_line(max(0.0, deadline - time.monotonic()))
@@ -113,7 +110,6 @@ def console_producer(
     *,
     properties: Mapping[str, str | int] | None = None,
     args: Sequence[str] = (),
-    timeout: float = _TIMEOUT_S,
 ) -> subprocess.CompletedProcess[str]:
     """Produce one record a line with `kafka-console-producer`. `properties` are the producer's, `args` further options.
 
@@ -122,7 +118,7 @@ def console_producer(
     """
     text = "".join(f"{line}\n" for line in lines)
     options = ["--bootstrap-server", bootstrap_servers, "--topic", topic, *_command_properties(properties), *args]
-    result = java_tool(CONSOLE_PRODUCER, *options, input=text, timeout=timeout)
+    result = java_tool(CONSOLE_PRODUCER, *options, input=text, timeout=_TIMEOUT_S)
     if "] ERROR " in result.stderr:
         raise ToolFailed(CONSOLE_PRODUCER, result)
     return result
@@ -134,32 +130,21 @@ def console_consumer(
     *,
     max_messages: int,
     group: str | None = None,
-    from_beginning: bool = True,
     properties: Mapping[str, str | int] | None = None,
     args: Sequence[str] = (),
-    timeout: float = _TIMEOUT_S,
 ) -> list[str]:
     """Consume `max_messages` records with `kafka-console-consumer` and give back their values, one a line.
 
     With `group` it commits what it read as it ends. Raises as `java_tool` does.
     """
-    options = _consumer_options(bootstrap_servers, topic, group, from_beginning, properties)
+    options = _consumer_options(bootstrap_servers, topic, group, properties)
     options += ["--max-messages", str(max_messages), *args]
-    return java_tool(CONSOLE_CONSUMER, *options, timeout=timeout).stdout.splitlines()
+    return java_tool(CONSOLE_CONSUMER, *options, timeout=_TIMEOUT_S).stdout.splitlines()
 
 
-def start_console_consumer(
-    bootstrap_servers: str,
-    topic: str,
-    *,
-    group: str | None = None,
-    from_beginning: bool = True,
-    properties: Mapping[str, str | int] | None = None,
-    args: Sequence[str] = (),
-) -> RunningTool:
+def start_console_consumer(bootstrap_servers: str, topic: str, *, group: str) -> RunningTool:
     """Start `kafka-console-consumer` in the background: a line for every record, until it is stopped."""
-    options = _consumer_options(bootstrap_servers, topic, group, from_beginning, properties)
-    return RunningTool(CONSOLE_CONSUMER, *options, *args)
+    return RunningTool(CONSOLE_CONSUMER, *_consumer_options(bootstrap_servers, topic, group))
 
 
 def consumer_groups(bootstrap_servers: str, *args: str, timeout: float = _TIMEOUT_S) -> str:
@@ -171,13 +156,12 @@ def _consumer_options(
     bootstrap_servers: str,
     topic: str,
     group: str | None,
-    from_beginning: bool,
-    properties: Mapping[str, str | int] | None,
+    properties: Mapping[str, str | int] | None = None,
 ) -> list[str]:
     return [
         *("--bootstrap-server", bootstrap_servers, "--topic", topic),
         *(("--group", group) if group is not None else ()),
-        *(("--from-beginning",) if from_beginning else ()),
+        "--from-beginning",
         *_command_properties(properties),
     ]
 

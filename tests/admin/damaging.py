@@ -96,7 +96,7 @@ def repaired(files: Files, *, skip: bool) -> list[PartitionPlan]:
     with data_dir_at_rest(files, DATA_DIR) as held:
         examination = examine(files, held, "verify", SILENT)
         plans = plan_repair(files, held, examination, skip=skip)
-        repair(files, held, examination, plans, TIMESTAMP)
+        repair(files, held, plans, TIMESTAMP)
         assert examine(files, read_data_dir(files, DATA_DIR), "verify", SILENT).all_damages == []
     return plans
 

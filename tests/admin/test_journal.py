@@ -251,7 +251,7 @@ def test_what_a_repair_has_taken_out_stays_out_when_the_power_fails(last: str) -
             files.fsync(fd)
             before = examine(files, held, "", SILENT)
             assert before.all_damages
-            repair(files, held, before, plan_repair(files, held, before, skip=False), TIMESTAMP)
+            repair(files, held, plan_repair(files, held, before, skip=False), TIMESTAMP)
         if last == "killed":
             files = files.after_power_failure()
         for _ in range(2):

@@ -3,8 +3,6 @@ else comes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -59,14 +57,14 @@ class Client:
 class Connected:
     """Two sides. What one writes is in ``to_owner`` and ``to_home`` until it is carried."""
 
-    def __init__(self, most: int = MOST, came: Callable[[Entrusted], None] | None = None) -> None:
+    def __init__(self, most: int = MOST) -> None:
         self.now = 0.0
         self.to_owner: list[bytes] = []
         self.to_home: list[bytes] = []
         self.taken: list[Entrusted] = []
         self.home = HomeSide(LOG, self.to_owner.append, lambda: self.now)
         self.owner = OwnerSide(
-            LOG._replace(name="owner", most_request_bytes=most), self.to_home.append, came or self.taken.append, Room(0)
+            LOG._replace(name="owner", most_request_bytes=most), self.to_home.append, self.taken.append, Room(0)
         )
 
     def carry(self) -> None:

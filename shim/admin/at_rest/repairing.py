@@ -14,7 +14,6 @@ from typing import Final
 
 from protocol.records.batches import encode_batch, read_header, rewrite_batch
 from shim.admin.at_rest.data_dir import DataDir
-from shim.admin.at_rest.examine import Examination
 from shim.admin.at_rest.journal import remove_journal
 from shim.admin.at_rest.repair_plan import Kept, PartitionPlan, SegmentPlan
 from shim.log.checkpoint import (
@@ -33,9 +32,7 @@ _LONGEST_SPAN: Final = 2**31 - 1
 _COPY_SIZE: Final = 1 << 20
 
 
-def repair(
-    files: Files, held: DataDir, examination: Examination, plans: Sequence[PartitionPlan], now_ms: int
-) -> list[Path]:
+def repair(files: Files, held: DataDir, plans: Sequence[PartitionPlan], now_ms: int) -> list[Path]:
     """Carries out the plans, and takes malformed checkpoints away. Gives where everything is that was taken away.
 
     Raises OSError.

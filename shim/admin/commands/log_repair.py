@@ -76,7 +76,7 @@ def repair_command(data_dir: Path, skip: bool, yes: bool, dry_run: bool, json_wa
             before, plans = _planned(files, held, skip=skip, json_wanted=json_wanted)
             if before.all_damages:
                 agree(f"Repair {counted(len(before.all_damages), 'damage')}?", yes=yes)
-                copies = repair(files, held, before, plans, time.time_ns() // 1_000_000)
+                copies = repair(files, held, plans, time.time_ns() // 1_000_000)
                 after = examine(files, read_data_dir(files, held.path), "verify", Ongoing)
     still = [] if after is None else after.all_damages
     if json_wanted:

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 _METADATA, _VERSION = 3, 4  # the last version before cluster-authorized operations and flexible fields
 _NONE = 0
+_TIMEOUT_S = 5.0
 
 
 class TopicPartition(NamedTuple):
@@ -40,15 +41,15 @@ class _Reader(io.BytesIO):
         return data
 
 
-def cluster_view(host: str, port: int, topics: tuple[str, ...] = (), timeout: float = 5.0) -> ClusterView:
+def cluster_view(host: str, port: int, topics: tuple[str, ...] = ()) -> ClusterView:
     """Ask the broker at `host`:`port`; a topic that it does not know is left out, and is not created.
 
-    Metadata v4 (Kafka 0.11 and later, 4.3 among them). Raises OSError (TimeoutError after `timeout` seconds of silence)
+    Metadata v4 (Kafka 0.11 and later, 4.3 among them). Raises OSError (TimeoutError after five seconds of silence)
     when the broker does not answer.
     """
     names = b"".join(struct.pack(">h", len(topic.encode())) + topic.encode() for topic in topics)
     body = struct.pack(">hhih", _METADATA, _VERSION, 1, -1) + struct.pack(">i", len(topics)) + names + b"\x00"
-    with socket.create_connection((host, port), timeout) as connection, connection.makefile("rb") as stream:
+    with socket.create_connection((host, port), _TIMEOUT_S) as connection, connection.makefile("rb") as stream:
         connection.sendall(struct.pack(">i", len(body)) + body)
         (size,) = struct.unpack(">i", _Reader(stream.read(4))._exactly(4))
         return _decode(_Reader(stream.read(size)))

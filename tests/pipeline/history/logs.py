@@ -61,7 +61,7 @@ def read(
     return rows
 
 
-def plain_offset(record: Record, log_partition: int = 0) -> Row | None:
+def plain_offset(record: Record) -> Row | None:
     """What the general decoder says of it; None for a record that is of no offset."""
     assert record.key is not None
     key = decode_key(record.key)
@@ -75,7 +75,7 @@ def plain_offset(record: Record, log_partition: int = 0) -> Row | None:
     return {
         **key._asdict(),
         **fields,
-        "log_partition": log_partition,
+        "log_partition": 0,
         "log_offset": record.offset,
         "record_timestamp": record.timestamp,
         "effective_timestamp": record.timestamp,
@@ -83,7 +83,7 @@ def plain_offset(record: Record, log_partition: int = 0) -> Row | None:
     }
 
 
-def plain_history(records: Iterable[Record], log_partition: int = 0) -> list[Row]:
+def plain_history(records: Iterable[Record]) -> list[Row]:
     rows = []
     for record in records:
         assert record.key is not None
@@ -91,7 +91,7 @@ def plain_history(records: Iterable[Record], log_partition: int = 0) -> list[Row
             fields = {**key._asdict(), **value._asdict(), "log_row": nth}
             fields["metadata"] = value.metadata.encode(errors="surrogateescape").decode(errors="replace")
             place = {
-                "log_partition": log_partition,
+                "log_partition": 0,
                 "log_offset": record.offset,
                 "record_timestamp": record.timestamp,
             }
