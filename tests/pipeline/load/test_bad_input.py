@@ -78,7 +78,7 @@ def test_a_java_that_is_too_old(
     (tmp_path / "bin" / "java").touch(0o755)
     (tmp_path / "release").write_text('JAVA_VERSION="11.0.22"\n')
     line = run(shim.bootstrap, make_topic(1), group, table, env={"JAVA_HOME": str(tmp_path)})
-    assert line == f"Error: {tmp_path / 'bin' / 'java'} is Java 11: Spark needs 17 or newer"
+    assert line == f"Error: {tmp_path / 'bin' / 'java'} is Java 11: install a Java runtime, 17 or newer"
 
 
 def test_another_spark(
