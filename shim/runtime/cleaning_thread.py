@@ -138,7 +138,7 @@ class CleaningThread:
         counts.bytes_written += stats.bytes_written
 
     def _drop_old(self) -> bool:
-        return self._retention.step(self._clock.now()) > 0
+        return self._retention.step(self._clock.surely_past()) > 0
 
 
 def _backoff_s(settings: Settings) -> float:

@@ -13,8 +13,8 @@ class Clock:
 
     One limit comes with that: what is stored (commit timestamps, the time of a group's state, records' timestamps) is
     read from the same clock. Where the wall clock is set, or the machine is suspended, while the shim runs, stored
-    times stay off by as much until the shim is started again. Nothing but how long offsets are kept depends on them,
-    and that errs on the side of keeping them: see :meth:`surely_past`.
+    times stay off by as much until the shim is started again. Nothing but how long offsets and their history are kept
+    depends on them, and that errs on the side of keeping them: see :meth:`surely_past`.
     """
 
     def __init__(self) -> None:

@@ -19,6 +19,7 @@ from shim.log.cleaner.throttler import CleaningStopped
 from shim.log.files import Files
 from shim.runtime import Clock, open_log
 from shim.runtime.cleaning_thread import CleaningThread
+from tests.runtime.test_offsets_retention import YEAR_MS, SetForward
 
 WAIT_SECONDS = 60.0
 STATS = CleanerStats(TopicPartition(OFFSETS_TOPIC, 0), 0, 1, 1.0)
@@ -83,6 +84,30 @@ def test_a_stop_amid_compaction_looks_at_no_history(tmp_path: Path, monkeypatch:
     thread.join()
     log.close()
     assert dropped == 0
+
+
+def test_a_clock_that_was_wrong_at_the_start_ends_no_history(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine may ask for the time only when the shim has been started."""
+    looked_at: list[int] = []
+    looked = threading.Event()
+
+    def drop(retention: Retention, now_ms: int) -> int:
+        looked_at.append(now_ms)
+        looked.set()
+        return 0
+
+    monkeypatch.setattr(Retention, "step", drop)
+    settings = Settings(offsets_topic_num_partitions=1)
+    log = open_log(tmp_path, settings)
+    thread = CleaningThread(log, settings, SetForward(YEAR_MS), Files(), lambda stats: None)
+    thread.start()
+    try:
+        assert looked.wait(WAIT_SECONDS)
+    finally:
+        thread.stop()
+        thread.join()
+        log.close()
+    assert looked_at[0] <= Clock().surely_past()
 
 
 def test_other_settings_wake_it_and_hold_for_the_next_round(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
