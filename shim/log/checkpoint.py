@@ -9,13 +9,14 @@ The file is replaced as a whole, so half of one is never the work of a crash.
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from shim.log.errors import LogError
+from shim.log.errors import LogError, located
 from shim.log.files import Files
 
 RECOVERY_POINT_CHECKPOINT: Final = "recovery-point-offset-checkpoint"
@@ -23,6 +24,8 @@ RECOVERY_POINT_CHECKPOINT: Final = "recovery-point-offset-checkpoint"
 
 CLEANER_OFFSET_CHECKPOINT: Final = "cleaner-offset-checkpoint"
 """Of each partition the first offset that was never compacted."""
+
+_logger = logging.getLogger(__name__)
 
 _ENTRY: Final = re.compile(r"(\S+) (0|[1-9]\d{0,9}) (0|[1-9]\d{0,18})")
 
@@ -48,6 +51,18 @@ def read_checkpoint(files: Files, path: Path) -> dict[TopicPartition, int]:
     if version != "0" or count != str(len(found)) or None in found or not text.endswith("\n"):
         raise LogError(f"{path} is damaged: it is no offset checkpoint of version 0")
     return {TopicPartition(match[1], int(match[2])): int(match[3]) for match in found if match}
+
+
+def read_cleaned(files: Files, folder: Path) -> dict[TopicPartition, int]:
+    """Up to where each partition was compacted, as that is noted in this folder. It spares work, no more: a note that
+    is malformed, or cannot be read, counts for nothing, and a line of the log says so."""
+    path = folder / CLEANER_OFFSET_CHECKPOINT
+    try:
+        return read_checkpoint(files, path)
+    except (LogError, OSError) as error:
+        why = error if isinstance(error, LogError) else located(error, path)
+        _logger.warning("%s; segments of these partitions count as dirty", why)
+        return {}
 
 
 def write_checkpoint(files: Files, path: Path, offsets: Mapping[TopicPartition, int]) -> None:

@@ -4,7 +4,8 @@ An entry is two int32, big-endian: the last offset of a batch, less the segment'
 batch. Both rise; there is an entry for the first batch that starts more than INTERVAL_BYTES after the one before.
 
 Nobody's word is taken from here: an index is neither synced nor checksummed, and an entry counts only when the batch
-at its position is sound and ends at its offset. An index that is missing, short or wrong is made anew.
+at its position is sound and ends at its offset. An index that is missing, short or wrong, or cannot be read, is made
+anew.
 """
 
 from __future__ import annotations
@@ -96,7 +97,7 @@ def batches_from(
     """The batches of a closed segment (open as ``fd``) as :func:`closed_batches` gives them, from one near to
     ``offset`` on: all that are left out are below it.
 
-    Makes the index anew when it is missing or wrong.
+    Makes the index anew when it is missing or wrong, or cannot be read.
     """
     position, due = _starting_point(files, fd, segment, offset)
     return closed_batches(files, fd, segment, position=position, offset=due, unread_below=unread_below, unread=unread)
@@ -119,6 +120,9 @@ def _read(files: Files, path: Path) -> list[tuple[int, int]] | None:
     try:
         data = files.read_file(path)
     except FileNotFoundError:
+        return None
+    except OSError as error:
+        _logger.warning("%s: not read, and made anew: %s", path, error)
         return None
     return None if len(data) % _ENTRY.size else list(_ENTRY.iter_unpack(data))
 

@@ -25,6 +25,7 @@ from shim.log.checkpoint import (
     RECOVERY_POINT_CHECKPOINT,
     TopicPartition,
     read_checkpoint,
+    read_cleaned,
     write_checkpoint,
 )
 from shim.log.errors import LogError, located
@@ -78,9 +79,9 @@ def gather(files: Files, data_dir: Path, *, clean: bool) -> None:
     points, malformed = noted_by_all(files, data_dir)
     for error in malformed.values():
         raise error
-    cleaned = _cleaned(files, data_dir)
+    cleaned = read_cleaned(files, data_dir)
     for folder in folders:
-        cleaned |= _cleaned(files, folder)
+        cleaned |= read_cleaned(files, folder)
     if not clean:
         points |= _redone(files, data_dir, folders, points)
     write_checkpoint(files, data_dir / RECOVERY_POINT_CHECKPOINT, points)
@@ -144,18 +145,10 @@ def _redone(
     return ends
 
 
-def _cleaned(files: Files, folder: Path) -> dict[TopicPartition, int]:
-    try:
-        return read_checkpoint(files, folder / CLEANER_OFFSET_CHECKPOINT)
-    except LogError as error:  # it spares work, no more
-        _logger.warning("%s; segments of these partitions count as dirty", error)
-        return {}
-
-
 def deal_out(files: Files, data_dir: Path, count: int, points: Mapping[TopicPartition, int]) -> None:
     """Makes the folders of so many processes, with what each has to know: all that is in the segments is durable up to
     ``points``. Durable when this returns. Raises OSError."""
-    cleaned = _cleaned(files, data_dir)
+    cleaned = read_cleaned(files, data_dir)
     files.mkdir(data_dir / SHARES_NAME)
     for share in (Share(number, count) for number in range(count)):
         folder = share.folder(data_dir)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import logging
 import random
 import struct
 import threading
@@ -148,6 +150,22 @@ def test_an_index_is_made_anew_once(log: OffsetsLog, files: FaultyFiles, content
         assert read(log, segment.next_offset - 1) == written[segment.next_offset - 1 :]
         assert files.calls.count(("create", index_of(segment))) == made
     assert index_of(segment).read_bytes() == whole
+
+
+def test_an_index_that_cannot_be_read_is_as_good_as_none(
+    log: OffsetsLog, files: FaultyFiles, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Bad sectors in what is of no worth keep nobody from what is there, and go with it."""
+    written = fill(log, 60)
+    segment = closed(log)[0]
+    files.fail("pread", errno.EIO, ".index")
+    with caplog.at_level(logging.WARNING):
+        assert read(log, segment.next_offset - 1) == written[segment.next_offset - 1 :]
+    assert f"{index_of(segment)}: not read, and made anew: " in caplog.text
+    files.heal()
+    files.calls.clear()
+    assert read(log, segment.next_offset - 1) == written[segment.next_offset - 1 :]
+    assert ("create", index_of(segment)) not in files.calls
 
 
 def test_with_an_index_only_the_end_of_a_segment_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ from threading import Event
 from typing import NamedTuple
 
 from protocol.own.position import Producer
-from shim.log.checkpoint import CLEANER_OFFSET_CHECKPOINT, TopicPartition, read_checkpoint, write_checkpoint
+from shim.log.checkpoint import CLEANER_OFFSET_CHECKPOINT, TopicPartition, read_cleaned, write_checkpoint
 from shim.log.cleaner.cleaning import CleanerSettings, CleanerStats, CleaningRound
 from shim.log.cleaner.compaction import Dirtiness, dirtiness
 from shim.log.cleaner.throttler import CleaningStopped, Throttler
@@ -54,7 +54,7 @@ class Cleaner:
         self._stopped = Event()
         bytes_per_second = self._settings.io_max_bytes_per_second
         self._throttler = Throttler(bytes_per_second, self._stopped, clock, wait or self._stopped.wait)
-        self._checkpoint_path = notes_folder / CLEANER_OFFSET_CHECKPOINT
+        self._notes_folder = notes_folder
         self._first_dirty: dict[TopicPartition, int] | None = None
         # Partitions of which the rest waits for the end of a transaction, and where their closed segments ended then.
         self._undecided: dict[TopicPartition, int] = {}
@@ -69,7 +69,7 @@ class Cleaner:
 
         ``now_ms``: milliseconds since the epoch, for delete horizons. A partition that fails is logged, and left: for
         good when its log is damaged, until the next step when a call failed. The next dirtiest has its turn then.
-        Raises CleaningStopped, OSError when the checkpoint cannot be read.
+        Raises CleaningStopped.
         """
         for filthy in self._filthiest_first():
             partition = filthy.partition.topic_partition
@@ -163,11 +163,7 @@ class Cleaner:
 
     def _first_dirty_offsets(self) -> dict[TopicPartition, int]:
         if self._first_dirty is None:
-            try:
-                self._first_dirty = read_checkpoint(self._files, self._checkpoint_path)
-            except LogError as error:  # it spares work, no more
-                _logger.warning("%s; all segments count as dirty", error)
-                self._first_dirty = {}
+            self._first_dirty = read_cleaned(self._files, self._notes_folder)
         return self._first_dirty
 
     # --- one round ---------------------------------------------------------------------------------------------------
@@ -181,7 +177,7 @@ class Cleaner:
         cleaning = CleaningRound(self._files, partition, segments, self._settings, self._throttler, stats, now_ms)
         stats.end_offset = cleaning.run(first_dirty)
         first_dirty_offsets = {**self._first_dirty_offsets(), partition.topic_partition: stats.end_offset}
-        write_checkpoint(self._files, self._checkpoint_path, first_dirty_offsets)
+        write_checkpoint(self._files, self._notes_folder / CLEANER_OFFSET_CHECKPOINT, first_dirty_offsets)
         self._first_dirty = first_dirty_offsets
         stats.seconds = self._clock() - begun
         return stats

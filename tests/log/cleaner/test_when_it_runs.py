@@ -20,6 +20,7 @@ from shim.log.errors import CorruptLog
 from shim.log.files import Files
 from shim.log.segment import Segment
 from tests.log.cleaner.folder import ALWAYS, NOW, Folder, clean, cleaner, put
+from tests.log.faulty_files import FaultyFiles
 
 
 def segments_of(*sizes: int, offsets: int = 10) -> list[Segment]:
@@ -228,3 +229,17 @@ def test_a_checkpoint_that_cannot_be_true_is_forgotten(
     assert clean(folder).first_dirty_offset == 0
     assert "count as dirty" in caplog.text
     assert read_checkpoint(Files(), path) == {folder.topic_partition: 2}
+
+
+def test_a_checkpoint_that_cannot_be_read_is_forgotten(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Bad sectors in what only spares work keep nothing from being cleaned for good."""
+    files = FaultyFiles()
+    folder = Folder(tmp_path, files)
+    folder.append(put("a"), put("a"))
+    folder.begin_segment()
+    assert clean(folder).end_offset == 2
+    files.fail("open", errno.EIO, CLEANER_OFFSET_CHECKPOINT)
+    assert clean(folder).first_dirty_offset == 0
+    assert "count as dirty" in caplog.text
+    files.heal()
+    assert read_checkpoint(files, tmp_path / CLEANER_OFFSET_CHECKPOINT) == {folder.topic_partition: 2}
