@@ -24,7 +24,7 @@ ELSEWHERE = frozenset({"cleaner", "cleaning", "compaction", "names", "retention"
 """Modules with tests of their own."""
 NOT_PROVED = frozenset({"open_share", "open_to_move"})
 """Functions of which these lives have none: a share of a directory (test_shares.py proves it), and a directory whose
-partitions are moved (tests/relocation is killed, and no power fails there)."""
+partitions are moved (tests/relocation/test_power.py has the power fail there, between steps alone)."""
 
 
 @pytest.fixture(autouse=True)
