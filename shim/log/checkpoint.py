@@ -102,3 +102,23 @@ def replace_file(
                 files.unlink(unfinished)
         raise
     files.sync_directory(path.parent)
+
+
+def replace_for_good(files: Files, path: Path, data: bytes) -> None:
+    """As :func:`replace_file`, of what decides something. Where its name cannot be synced, another file says so beside
+    it: the next sync may find nothing to write, and succeed. So it is to be replaced once more, by this process or by
+    the next one, before anything rests on it, while :func:`is_in_doubt`. Raises OSError."""
+    doubtful = _doubtful(path)
+    if not files.exists(doubtful):
+        files.close(files.create(doubtful))
+    replace_file(files, path, data)
+    files.unlink(doubtful)
+
+
+def is_in_doubt(files: Files, path: Path) -> bool:
+    """Whether what is there need not be what the disk has."""
+    return files.exists(_doubtful(path))
+
+
+def _doubtful(path: Path) -> Path:
+    return path.with_name(f"{path.name}.doubtful")

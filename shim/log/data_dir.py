@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Self
 
 from shim.counted import counted
-from shim.log.checkpoint import replace_file
+from shim.log.checkpoint import is_in_doubt, replace_for_good
 from shim.log.errors import LogError
 from shim.log.files import Files
 from shim.log.names import give_anew
@@ -30,7 +30,6 @@ from shim.workers_folder import SHARES_NAME
 
 LOCK_NAME = ".lock"
 META_NAME = "meta.properties"
-_DOUBTFUL = f"{META_NAME}.doubtful"
 _CLUSTER = "cluster.id"
 _CHROOT = "zookeeper.chroot"
 _PLACE = "offsets.log"
@@ -274,7 +273,7 @@ class DataDir:
         path = self.path / META_NAME
         place = {} if self._place is None else {_PLACE: self._place}
         if not self._files.exists(path):
-            self._note(_lines({"version": "1", _CLUSTER: cluster_id, **place}))
+            replace_for_good(self._files, path, _lines({"version": "1", _CLUSTER: cluster_id, **place}))
         else:
             owner = cluster_id_of(self._files, self.path)
             if not owner:
@@ -323,18 +322,10 @@ class DataDir:
         """Notes durably those that are not there yet. Raises OSError, also before :meth:`claim`."""
         noted = _meta(self._files, self.path)
         missing = {name: value for name, value in properties.items() if name not in noted}
-        if missing or self._files.exists(self.path / _DOUBTFUL):
-            content = self._files.read_file(self.path / META_NAME).rstrip(b"\n") + b"\n"
-            self._note(content + _lines(missing))
-
-    def _note(self, content: bytes) -> None:
-        """Where the name of the file cannot be synced, another file says so, and whoever comes next notes it all anew:
-        a sync that is repeated may find nothing to write, and succeed. Raises OSError."""
-        doubtful = self.path / _DOUBTFUL
-        if not self._files.exists(doubtful):
-            self._files.close(self._files.create(doubtful))
-        replace_file(self._files, self.path / META_NAME, content)
-        self._files.unlink(doubtful)
+        path = self.path / META_NAME
+        if missing or is_in_doubt(self._files, path):
+            content = self._files.read_file(path).rstrip(b"\n") + b"\n"
+            replace_for_good(self._files, path, content + _lines(missing))
 
     def close(self) -> None:
         """Gives the directory back."""

@@ -19,12 +19,11 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Final, Self
 
-from shim.log.checkpoint import replace_file
+from shim.log.checkpoint import is_in_doubt, replace_for_good
 from shim.log.errors import LogError
 from shim.log.files import Files
 
 PLACES_NAME: Final = "log-places"
-_DOUBTFUL: Final = f"{PLACES_NAME}.doubtful"
 _VERSION: Final = "1"
 
 
@@ -99,17 +98,10 @@ class Places:
     def assure(self) -> None:
         """What is noted is durable, when this returns: where the name of the file could not be synced, by whoever noted
         that, it is noted anew, as another sync would prove nothing. Raises OSError."""
-        if self._files.exists(self._doubtful):
+        if is_in_doubt(self._files, self._path):
             self._write()
 
-    @property
-    def _doubtful(self) -> Path:
-        return self._path.with_name(_DOUBTFUL)
-
     def _write(self) -> None:
-        if not self._files.exists(self._doubtful):
-            self._files.close(self._files.create(self._doubtful))
         places = (f"{number}={place}" for number, place in enumerate(self._places))
         lines = (f"version={_VERSION}", f"topics.prefix={self.prefix}", *places)
-        replace_file(self._files, self._path, ("\n".join(lines) + "\n").encode())
-        self._files.unlink(self._doubtful)
+        replace_for_good(self._files, self._path, ("\n".join(lines) + "\n").encode())

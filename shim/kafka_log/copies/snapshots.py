@@ -38,7 +38,7 @@ from shim.kafka_log.copies.tombstones import SHARE_OF_RETENTION
 from shim.kafka_log.owning.owned_topic import OwnedTopic
 from shim.log import LogError, TopicPartition
 from shim.log.active import LastBatch
-from shim.log.checkpoint import replace_file
+from shim.log.checkpoint import is_in_doubt, replace_for_good
 from shim.log.data_dir import make_data_dir
 from shim.log.files import Files
 from shim.log.snapshot import SnapshotFolder
@@ -126,12 +126,12 @@ class TopicSnapshots:
             found = _ERA.fullmatch(self._files.read_file(path).decode("ascii", "replace"))
         except FileNotFoundError:
             found = None
-        if found is not None and found[1] == head:
-            return bytes.fromhex(found[2]), False
-        era = uuid4().bytes
-        make_data_dir(self._files, self._path)
-        replace_file(self._files, path, f"{head}{era.hex()}\n".encode("ascii"))
-        return era, True
+        goes_on = found is not None and found[1] == head
+        era = bytes.fromhex(found[2]) if found is not None and goes_on else uuid4().bytes
+        if not goes_on or is_in_doubt(self._files, path):
+            make_data_dir(self._files, self._path)
+            replace_for_good(self._files, path, f"{head}{era.hex()}\n".encode("ascii"))
+        return era, not goes_on
 
     def _remove_what_is_left(self) -> None:
         try:

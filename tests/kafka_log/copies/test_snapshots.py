@@ -38,6 +38,7 @@ from tests.kafka_log.deciding import Deciding, known
 from tests.kafka_log.test_model import AnyDecisions
 from tests.kafka_log.topic_partition import NAME, Standby, TopicPartition
 from tests.log.faulty_files import FaultyFiles
+from tests.log.lost_files import LostFiles
 
 TOPIC_ID, OTHER_ID = bytes([1] * 16), bytes([2] * 16)
 OWNER = Owner(bytes([7] * 16), "whoever took it", 1_000)
@@ -317,6 +318,27 @@ def test_what_cannot_be_removed_or_read_stops_nobody(tmp_path: Path, caplog: pyt
     files.heal()
     assert its.its.newest(0) is not None, "it may be read another time"
     assert [record.levelno for record in caplog.records] == [logging.WARNING] * 2
+
+
+@pytest.mark.parametrize("killed", [False, True])
+@pytest.mark.parametrize("seed", range(10))
+def test_that_an_era_has_begun_is_durable_before_anything_is_believed_in_it(seed: int, killed: bool) -> None:
+    """Its note could not be synced at first, which another sync would not mend; then the power fails, and `retention`
+    is set back. What is from before has not seen the tombstones that went sooner meanwhile."""
+    files = LostFiles(rng=Random(seed))
+    its = Folders(Path("/disk"), files)
+    shim = its.its
+    files.error_in, files.errors = frozenset({"sync_directory"}), {files.calls: errno.EIO}
+    shim.tidy(2 * HOUR_MS)
+    files.errors = {}
+    if killed:
+        files = files.after_kill()
+        shim = TopicSnapshots(files, its.path, 2)
+        shim.open(NAME, TOPIC_ID, cast(OwnedTopic, None), cast(TopicReader, None))
+    shim.tidy(2 * HOUR_MS)
+    assert shim._era is not None
+    files = files.after_power_failure()
+    assert its.opened(TOPIC_ID, files).newest(0) is None
 
 
 def test_a_disk_that_is_full_leaves_the_older_one_or_none(tmp_path: Path) -> None:
