@@ -21,6 +21,7 @@ from __future__ import annotations
 import logging
 import os
 import threading
+from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from itertools import groupby
@@ -28,7 +29,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from protocol.records.batches import HEADER_SIZE, CorruptBatch, check_crc, read_header
+from protocol.records.batches import HEADER_SIZE, CorruptBatch, TruncatedBatch, check_crc, read_header
 from shim.log.checkpoint import TopicPartition
 from shim.log.data_dir import segment_base_offsets, segment_name
 from shim.log.files import Files
@@ -301,32 +302,54 @@ def _write_to_active(files: Files, folder: Path, placed: Sequence[_Placed]) -> i
     wanted = [each for each in placed if each.base_offset == newest]
     if not wanted:
         return None
+    begins = sorted(each.position for each in wanted)
     fd = files.open(folder / segment_name(newest))
     try:
         for each in wanted:
-            data = each.data if each.waited is None else _longest(files, fd, each)
-            files.write_at(fd, data, each.position)
+            if each.waited is None:
+                data = each.data
+            else:
+                end = each.position + len(each.data)
+                following = bisect_left(begins, end)
+                data = _longest(files, fd, each, is_all=following == len(begins) or begins[following] == end)
+            if data:
+                files.write_at(fd, data, each.position)
         files.fsync(fd)
     finally:
         files.close(fd)
     return max(each.next_offset for each in wanted)
 
 
-def _longest(files: Files, fd: int, its: _Placed) -> bytes:
+def _longest(files: Files, fd: int, its: _Placed, *, is_all: bool) -> bytes:
     """The batch as it stands in the segment, if that has all of these records: it may have more, where the journal did
-    not take them, or the beginning of an earlier filling is lost. Otherwise this one, also where the disk cannot read
-    what stands there: the journal cannot begin anew, for anybody, before it is written."""
+    not take them, or the beginning of an earlier filling is lost. Otherwise this one.
+
+    So it is, too, where the disk cannot read what stands there, as the journal cannot begin anew, for anybody, before
+    that is written. But where the journal goes on behind a gap (``is_all`` is False) what is in that was synced without
+    the journal, and the batch with it: it is left as it is, since less in its place would be damage. Empty then.
+    """
     try:
-        stands = files.read_at(fd, _MOST_WAITING_BYTES, its.position)
+        stands = _standing(files, fd, its.position)
         header = read_header(stands)
         check_crc(stands, 0, header)
     except CorruptBatch:
         return its.data
     except OSError as error:
-        _logger.warning("what stands where a batch belongs cannot be read, what the journal has counts: %s", error)
-        return its.data
+        counts = "what the journal has counts" if is_all else "it is left, as there is more of it than in the journal"
+        _logger.warning("what stands where a batch belongs cannot be read, %s: %s", counts, error)
+        return its.data if is_all else b""
     has_all = header.base_offset == its.waited and header.next_offset >= its.next_offset
     return stands[: header.size] if has_all else its.data
+
+
+def _standing(files: Files, fd: int, position: int) -> bytes:
+    """The batch there, and no more: what is behind it the disk need not be able to read. Raises OSError."""
+    head = files.read_at(fd, HEADER_SIZE, position)
+    try:
+        read_header(head)
+    except TruncatedBatch as truncated:
+        return head + files.read_at(fd, min(truncated.size, _MOST_WAITING_BYTES) - len(head), position + len(head))
+    return head
 
 
 _partition_of = attrgetter("partition")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import logging
+import os
 import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -261,6 +262,44 @@ def test_where_the_journal_fails_they_are_written_to_the_segments(
     if not is_found:
         (crashed / JOURNAL_NAME).write_bytes(before)
     assert recovered(crashed) == [b"first", b"a", b"b"]
+
+
+@pytest.mark.parametrize("unreadable", ["batch", "behind it"])
+def test_what_cannot_be_read_for_now_and_has_more_than_the_journal_is_left(
+    log: OffsetsLog, data_dir: Path, files: FaultyFiles, unreadable: str
+) -> None:
+    """Less in its place would leave bytes of it in front of what follows."""
+    assert wait(log, write(0, one("a"))) == {}
+    files.fail("fdatasync", errno.EIO, JOURNAL_NAME)
+    assert wait(log, write(0, one("b"))) == {}
+    files.heal()
+    end = segment(data_dir, 0).stat().st_size
+    assert wait(log, write(0, one("c"))) == {}
+    crashed = after_a_crash(data_dir, of_the_machine=False)
+    with segment(crashed, 0).open("ab") as file:
+        file.write(bytes(200))  # as a size may come to the disk before the data
+    unreadable_files = BadSector(segment(crashed, 0), end - 10 if unreadable == "batch" else end + 10)
+    log_again = OffsetsLog.open(crashed, PARTITIONS, files=unreadable_files)
+    assert unreadable_files.was_met
+    unreadable_files.at = None
+    assert [record.key for record in log_again.recover(0)] == [b"first", b"a", b"b", b"c"]
+    log_again.close()
+
+
+class BadSector(FaultyFiles):
+    """The byte ``at`` of a file cannot be read."""
+
+    def __init__(self, path: Path, at: int) -> None:
+        super().__init__()
+        self.path = path
+        self.at: int | None = at
+        self.was_met = False
+
+    def pread(self, fd: int, size: int, position: int) -> bytes:
+        if self.at is not None and self.open_files[fd] == self.path and position <= self.at < position + size:
+            self.was_met = True
+            raise OSError(errno.EIO, os.strerror(errno.EIO), str(self.path))
+        return super().pread(fd, size, position)
 
 
 @pytest.mark.parametrize("method", ["pwrite", "fdatasync"])
