@@ -230,7 +230,7 @@ class Journal:
             placed = _placed([entry for entry in read(self._path, content) if entry.partition == partition])
             if below is not None:
                 placed = [each for each in placed if each.waited is None or each.waited < below]
-            return _write_to_active(self._files, self._data_dir / str(partition), placed) if placed else None
+            return _write_to_active(self._files, self._data_dir / str(partition), placed, below) if placed else None
 
     def redo_all(self, recovery_points: Mapping[TopicPartition, int]) -> Redone:
         """What a start does with what the last process left, before anything else looks at the segments. What comes is
@@ -297,7 +297,10 @@ def _placed(entries: Sequence[JournalEntry | WaitingEntry]) -> list[_Placed]:
     return placed
 
 
-def _write_to_active(files: Files, folder: Path, placed: Sequence[_Placed]) -> int | None:
+def _write_to_active(
+    files: Files, folder: Path, placed: Sequence[_Placed], acknowledged: int | None = None
+) -> int | None:
+    """Gives the offset behind all that. ``acknowledged``: the one behind all that counts, where that is known."""
     newest = max(segment_base_offsets(files, folder), default=-1)
     wanted = [each for each in placed if each.base_offset == newest]
     if not wanted:
@@ -311,7 +314,11 @@ def _write_to_active(files: Files, folder: Path, placed: Sequence[_Placed]) -> i
             else:
                 end = each.position + len(each.data)
                 following = bisect_left(begins, end)
-                data = _longest(files, fd, each, is_all=following == len(begins) or begins[following] == end)
+                if following < len(begins):
+                    is_all = begins[following] == end
+                else:
+                    is_all = acknowledged is None or each.next_offset >= acknowledged
+                data = _longest(files, fd, each, is_all=is_all)
             if data:
                 files.write_at(fd, data, each.position)
         files.fsync(fd)
@@ -325,8 +332,9 @@ def _longest(files: Files, fd: int, its: _Placed, *, is_all: bool) -> bytes:
     not take them, or the beginning of an earlier filling is lost. Otherwise this one.
 
     So it is, too, where the disk cannot read what stands there, as the journal cannot begin anew, for anybody, before
-    that is written. But where the journal goes on behind a gap (``is_all`` is False) what is in that was synced without
-    the journal, and the batch with it: it is left as it is, since less in its place would be damage. Empty then.
+    that is written. But where the log goes on behind what the journal has of it, and the journal does not
+    (``is_all`` is False), that was synced without the journal, and the batch with it: it is left as it is, since less
+    in its place would be damage. Empty then.
     """
     try:
         stands = _standing(files, fd, its.position)

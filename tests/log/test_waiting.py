@@ -286,6 +286,26 @@ def test_what_cannot_be_read_for_now_and_has_more_than_the_journal_is_left(
     log_again.close()
 
 
+def test_nor_is_it_written_over_while_the_log_is_known_to_be_longer(
+    log: OffsetsLog, data_dir: Path, files: FaultyFiles
+) -> None:
+    """A partition is read back, as a sync has failed, and nothing came behind what the journal did not take."""
+    assert wait(log, write(0, one("a"))) == {}
+    files.fail("fdatasync", errno.EIO, JOURNAL_NAME)
+    assert wait(log, write(0, one("b"))) == {}
+    files.heal()
+    partition = log.partition_log(0)
+    files.fail("fdatasync", errno.EIO, segment(data_dir, 0).name)
+    with pytest.raises(OSError, match="Input/output"):
+        partition.sync()
+    files.heal()
+    files.fail("pread", errno.EIO, segment(data_dir, 0).name)
+    with pytest.raises(OSError, match="Input/output"):
+        list(log.recover(0))
+    files.heal()
+    assert [record.key for record in log.recover(0)] == [b"first", b"a", b"b"]
+
+
 class BadSector(FaultyFiles):
     """The byte ``at`` of a file cannot be read."""
 
