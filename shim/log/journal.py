@@ -47,6 +47,7 @@ from shim.log.journal_records import (
     read,
     records_of,
 )
+from shim.log.segment import find_sound_batch
 from shim.log.waiting import MOST_BYTES, batches_of
 
 JOURNAL_NAME: Final = "flush.journal"
@@ -309,16 +310,7 @@ def _write_to_active(
     fd = files.open(folder / segment_name(newest))
     try:
         for each in wanted:
-            if each.waited is None:
-                data = each.data
-            else:
-                end = each.position + len(each.data)
-                following = bisect_left(begins, end)
-                if following < len(begins):
-                    is_all = begins[following] == end
-                else:
-                    is_all = acknowledged is None or each.next_offset >= acknowledged
-                data = _longest(files, fd, each, is_all=is_all)
+            data = each.data if each.waited is None else _longest(files, fd, each, begins, acknowledged)
             if data:
                 files.write_at(fd, data, each.position)
         files.fsync(fd)
@@ -327,14 +319,13 @@ def _write_to_active(
     return max(each.next_offset for each in wanted)
 
 
-def _longest(files: Files, fd: int, its: _Placed, *, is_all: bool) -> bytes:
+def _longest(files: Files, fd: int, its: _Placed, begins: Sequence[int], acknowledged: int | None) -> bytes:
     """The batch as it stands in the segment, if that has all of these records: it may have more, where the journal did
     not take them, or the beginning of an earlier filling is lost. Otherwise this one.
 
     So it is, too, where the disk cannot read what stands there, as the journal cannot begin anew, for anybody, before
-    that is written. But where the log goes on behind what the journal has of it, and the journal does not
-    (``is_all`` is False), that was synced without the journal, and the batch with it: it is left as it is, since less
-    in its place would be damage. Empty then.
+    that is written. But where there is surely more of it that was synced without the journal: less in its place would
+    be damage, so none is given, and it is left as it is.
     """
     try:
         stands = _standing(files, fd, its.position)
@@ -343,11 +334,28 @@ def _longest(files: Files, fd: int, its: _Placed, *, is_all: bool) -> bytes:
     except CorruptBatch:
         return its.data
     except OSError as error:
+        is_all = _is_all(files, fd, its, begins, acknowledged)
         counts = "what the journal has counts" if is_all else "it is left, as there is more of it than in the journal"
         _logger.warning("what stands where a batch belongs cannot be read, %s: %s", counts, error)
         return its.data if is_all else b""
     has_all = header.base_offset == its.waited and header.next_offset >= its.next_offset
     return stands[: header.size] if has_all else its.data
+
+
+def _is_all(files: Files, fd: int, its: _Placed, begins: Sequence[int], acknowledged: int | None) -> bool:
+    """Whether the journal has all of the batch, as far as that can be told by what comes behind it. ``begins``: where
+    that stands of which the journal knows, rising."""
+    end = its.position + len(its.data)
+    following = bisect_left(begins, end)
+    if following < len(begins):
+        return begins[following] == end
+    if acknowledged is not None:
+        return its.next_offset >= acknowledged
+    try:
+        behind = find_sound_batch(files, fd, end, files.size(fd), its.next_offset)
+    except OSError:  # nobody can tell
+        return True
+    return behind in (None, end)
 
 
 def _standing(files: Files, fd: int, position: int) -> bytes:

@@ -265,22 +265,28 @@ def test_where_the_journal_fails_they_are_written_to_the_segments(
 
 
 @pytest.mark.parametrize("unreadable", ["batch", "behind it"])
+@pytest.mark.parametrize("is_journaled", [True, False], ids=["the journal goes on", "nothing was journaled since"])
 def test_what_cannot_be_read_for_now_and_has_more_than_the_journal_is_left(
-    log: OffsetsLog, data_dir: Path, files: FaultyFiles, unreadable: str
+    log: OffsetsLog, data_dir: Path, files: FaultyFiles, unreadable: str, is_journaled: bool
 ) -> None:
     """Less in its place would leave bytes of it in front of what follows."""
     assert wait(log, write(0, one("a"))) == {}
+    before = (data_dir / JOURNAL_NAME).read_bytes()
     files.fail("fdatasync", errno.EIO, JOURNAL_NAME)
     assert wait(log, write(0, one("b"))) == {}
-    files.heal()
+    if is_journaled:
+        files.heal()
     end = segment(data_dir, 0).stat().st_size
     assert wait(log, write(0, one("c"))) == {}
+    files.heal()
     crashed = after_a_crash(data_dir, of_the_machine=False)
+    if not is_journaled:
+        (crashed / JOURNAL_NAME).write_bytes(before)
     with segment(crashed, 0).open("ab") as file:
         file.write(bytes(200))  # as a size may come to the disk before the data
     unreadable_files = BadSector(segment(crashed, 0), end - 10 if unreadable == "batch" else end + 10)
     log_again = OffsetsLog.open(crashed, PARTITIONS, files=unreadable_files)
-    assert unreadable_files.was_met
+    assert unreadable_files.was_met == (unreadable == "batch" or is_journaled)
     unreadable_files.at = None
     assert [record.key for record in log_again.recover(0)] == [b"first", b"a", b"b", b"c"]
     log_again.close()
