@@ -3,16 +3,20 @@
 That one is the broker behind this port, as FindCoordinator names it. It is asked as this client, with no member, so
 that the offsets stand in the cluster's transaction. The client is answered when they have been read there and are
 durable here, too: docs/decisions/0007. v6 names topics by id only.
+
+Producers before 2.0 take COORDINATOR_LOAD_IN_PROGRESS for the end (KAFKA-7296). As a broker does, v0 and v1 are told
+COORDINATOR_NOT_AVAILABLE in its place, at which they look for the coordinator and ask again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Coroutine, Sequence
-from typing import Any
+from typing import Any, Final
 
+from protocol.api import Api
 from protocol.errors import ErrorCode
+from protocol.messages import txn_offset_commit
 from protocol.messages.txn_offset_commit import (
-    API,
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestTopic,
     TxnOffsetCommitResponse,
@@ -25,6 +29,38 @@ from shim.api.waiting import while_requests_are_paused
 from shim.coordinator import Asker, GroupCoordinator, Outcome
 
 VERSIONS = (0, 5)
+
+_KNOWS_LOADING_FROM = 2
+
+
+class _Told(Api[TxnOffsetCommitRequest, TxnOffsetCommitResponse]):
+    """The API, with responses as clients of the version take them, whoever has said no."""
+
+    def response_frame(self, version: int, correlation_id: int, msg: TxnOffsetCommitResponse) -> bytes:
+        if version < _KNOWS_LOADING_FROM:
+            msg = msg._replace(topics=tuple(map(_not_loading, msg.topics)))
+        return super().response_frame(version, correlation_id, msg)
+
+
+def _not_loading(topic: TxnOffsetCommitResponseTopic) -> TxnOffsetCommitResponseTopic:
+    return topic._replace(
+        partitions=tuple(
+            partition._replace(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)
+            if partition.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+            else partition
+            for partition in topic.partitions
+        )
+    )
+
+
+API: Final = _Told(
+    key=txn_offset_commit.API.key,
+    name=txn_offset_commit.API.name,
+    request=TxnOffsetCommitRequest,
+    response=TxnOffsetCommitResponse,
+    versions=txn_offset_commit.API.versions,
+    flexible_since=txn_offset_commit.API.flexible_since,
+)
 
 _Call = Call[TxnOffsetCommitRequest, TxnOffsetCommitResponse]
 

@@ -13,7 +13,6 @@ import pytest
 
 from protocol.errors import ErrorCode
 from protocol.messages.txn_offset_commit import (
-    API,
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
@@ -24,6 +23,7 @@ from protocol.messages.txn_offset_commit import (
 from protocol.own.position import Position
 from protocol.own.state_log import Hands
 from shim.api import Call, Context, Services, txn_offset_commit
+from shim.api.txn_offset_commit import API
 from shim.config import HostPort, Settings
 from shim.coordinator.state.partition_state import PartitionState
 from shim.metrics import AnswerCounts
@@ -85,8 +85,8 @@ class Client:
     def broker_says(self, error: ErrorCode) -> None:
         self.broker.set_result(API.response_frame(VERSION, 7, response(error)))
 
-    async def told(self) -> int:
-        _, answer = API.parse_response(VERSION, await asyncio.wait_for(self.answer, 10.0), 4)
+    async def told(self, version: int = VERSION) -> int:
+        _, answer = API.parse_response(version, await asyncio.wait_for(self.answer, 10.0), 4)
         return answer.topics[0].partitions[0].error_code
 
 
@@ -115,12 +115,12 @@ class At:
         number = self.shim.runtime.partition_of(GROUP)
         self.shim.runtime.decide(number, lambda coordinator, now: coordinator.expire(now + 1_000 * seconds))
 
-    def send(self, offset: int = 5) -> Any:
+    def send(self, offset: int = 5, version: int = VERSION) -> Any:
         """The coroutine that waits for the broker, None where nobody was asked."""
         partition = TxnOffsetCommitRequestPartition(0, offset, -1, "")
         topics = (TxnOffsetCommitRequestTopic(TOPIC, (partition,)),)
-        frame = API.request_frame(VERSION, 7, "me", TxnOffsetCommitRequest("tx", GROUP, 1, -1, topics=topics))
-        call = Call(API, VERSION, frame, self.client, txn_offset_commit.failure, self.client.answer.set_result)
+        frame = API.request_frame(version, 7, "me", TxnOffsetCommitRequest("tx", GROUP, 1, -1, topics=topics))
+        call = Call(API, version, frame, self.client, txn_offset_commit.failure, self.client.answer.set_result)
         return txn_offset_commit.handle(self.services, call)
 
 
@@ -174,6 +174,13 @@ async def test_before_the_cluster_is_followed(tmp_path: Path) -> None:
         assert at.send() is None
         assert await at.client.told() == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         assert at.client.asked == []
+
+
+@pytest.mark.parametrize("version", [0, 1])
+async def test_producers_before_2_0_are_not_told_that_it_is_loading(tmp_path: Path, version: int) -> None:
+    async with at_work(tmp_path, is_ready=False) as at:
+        assert at.send(version=version) is None
+        assert await at.client.told(version) == ErrorCode.COORDINATOR_NOT_AVAILABLE
 
 
 async def test_the_broker_goes_away(tmp_path: Path) -> None:

@@ -26,6 +26,7 @@ _FOLDER: Final = Path(__file__).parent
 _SOURCES: Final = _FOLDER / "java"
 _SCALA: Final = ("ScalaProducer", "HighLevelConsumer", "SimpleReader")
 _WITH_ZOOKEEPER: Final = (KAFKA_0_8, KAFKA_0_10, KAFKA_1)  # as clients
+WITH_TRANSACTIONS: Final = (CLIENTS_0_11, KAFKA_1, CLIENTS_2)
 _CODECS: Final = ("none", "gzip", "snappy", "lz4")
 _HEAP_MB: Final = 96
 _COMPILE_TIMEOUT_S: Final = 120.0
@@ -51,6 +52,8 @@ def _classes(jars: JarSet) -> Path:
     names = ["Contract", "JavaProducer", *(_SCALA if jars.name == KAFKA_0_8 else ("JavaClient",))]
     if jars.name in _WITH_ZOOKEEPER:
         names.append("ZooKeeperConsumer")
+    if jars.name in WITH_TRANSACTIONS:
+        names.append("OffsetsInTransaction")
     sources = [_SOURCES / f"{name}.java" for name in names]
     settings = _SOURCES / "log4j.properties"
     java = java_executable()
