@@ -17,7 +17,10 @@ def handle(services: Services, call: Call[SyncGroupRequest, SyncGroupResponse]) 
 
 
 def failure(call: Call[SyncGroupRequest, SyncGroupResponse], error: ErrorCode) -> SyncGroupResponse:
-    return SyncGroupResponse(error_code=error)
+    # At COORDINATOR_LOAD_IN_PROGRESS clients end with an exception, Java's of 4.3 too. They are to join again, as
+    # brokers before 4.0 had it, and wait there.
+    loading = error == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    return SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS if loading else error)
 
 
 __all__ = ["API", "VERSIONS", "failure", "handle"]

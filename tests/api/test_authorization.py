@@ -231,6 +231,8 @@ async def test_until_it_is_known_whether_there_is_an_authorizer_all_is_loading(
     loading = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     if api is heartbeat.API:
         loading = ErrorCode.NONE
+    elif api is sync_group.API:
+        loading = ErrorCode.REBALANCE_IN_PROGRESS
     elif api.key == ApiKey.TXN_OFFSET_COMMIT and version < 2:
         loading = ErrorCode.COORDINATOR_NOT_AVAILABLE
     assert set(errors_in(response)) - {ErrorCode.NONE} == {loading} - {ErrorCode.NONE}

@@ -342,6 +342,19 @@ async def test_a_heartbeat_while_its_partition_loads_is_answered_as_if_all_were_
     assert to.runtime.held == [False]  # type: ignore[attr-defined]  # it is tests.api.driving.Partitions
 
 
+@pytest.mark.parametrize("version", range(6))
+@pytest.mark.parametrize(
+    ("state", "told"),
+    [(LOADING, E.REBALANCE_IN_PROGRESS), (NOT_AVAILABLE, NOT_AVAILABLE), (E.NOT_COORDINATOR, E.NOT_COORDINATOR)],
+)
+async def test_who_brings_a_sync_group_while_its_partition_loads_is_to_join_again(
+    version: int, state: ErrorCode, told: ErrorCode
+) -> None:
+    request = sync_group.SyncGroupRequest("group-0", 3, "me", None, "consumer", "range")
+    response = await answer(sync_group.API, version, request, await services({0: state}))
+    assert (response.error_code, response.assignment) == (told, b"")
+
+
 OFFSETS_TO_DELETE = (
     offset_delete.OffsetDeleteRequestTopic("orders", (offset_delete.OffsetDeleteRequestPartition(0),)),
 )
@@ -350,7 +363,6 @@ FAILED: list[tuple[Api[Any, Any], int, Any, dict[str, Any]]] = [
     (join_group.API, 6, join_group.JoinGroupRequest("group-0", 1, member_id="me"), {"protocol_name": ""}),
     (join_group.API, 7, join_group.JoinGroupRequest("group-0", 1, member_id="me"), {"protocol_name": None}),
     (join_group.API, 9, join_group.JoinGroupRequest("group-0", 1, member_id="me"), {"member_id": "me", "leader": ""}),
-    (sync_group.API, 5, sync_group.SyncGroupRequest("group-0", 3, "me"), {"assignment": b""}),
     (leave_group.API, 0, leave_group.LeaveGroupRequest("group-0", "me"), {}),
     (leave_group.API, 5, leave_group.LeaveGroupRequest("group-0"), {"members": ()}),
     (offset_delete.API, 0, offset_delete.OffsetDeleteRequest("group-0", OFFSETS_TO_DELETE), {"topics": ()}),

@@ -83,7 +83,11 @@ def questions(member_id: str, topic: str) -> list[Question]:
             sync_group.API,
             3,
             sync_group.SyncGroupRequest(group, 1, member_id),
-            lambda its: (its.error_code, its.assignment == ASSIGNMENT),
+            # Who loads tells clients to join again.
+            lambda its: (
+                ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if its[1] == ErrorCode.REBALANCE_IN_PROGRESS else its[1],
+                its.assignment == ASSIGNMENT,
+            ),
         ),
         (
             describe_groups.API,
