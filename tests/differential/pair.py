@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import time
 import uuid
 from collections import Counter
@@ -92,6 +93,16 @@ class Pair:
         self.answers: Counter[tuple[str, int, int]] = Counter()
         self.expired = 0
         self.transitions: set[tuple[str, str]] = set()
+        _wait_for_coordinator(self.broker)
+
+    def apart(self) -> Pair:
+        """The same two, with connections and groups of their own; what is counted is counted for both."""
+        other = copy.copy(self)
+        other.broker, other.shim = self.broker.apart(), self.shim.apart()
+        return other
+
+    def wait_for_broker(self) -> None:
+        """After a restart: until it has read its log."""
         _wait_for_coordinator(self.broker)
 
     def met(self, answer: Answer) -> None:

@@ -14,6 +14,7 @@ rebalance delay, which is 0 but not over at once: a group that has just left Emp
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from protocol.errors import ErrorCode
@@ -97,6 +98,27 @@ def run(pair: Pair, sequence: Sequence, patience_s: float = 5.0) -> Result:
         attempt.end()
 
 
+def run_around(
+    pair: Pair, sequences: Iterable[Sequence], event: Callable[[], None], patience_s: float = 5.0
+) -> list[Result]:
+    """Send the first halves of sequences, one after the other; then have something happen to both, once; then send the
+    rest. Connections, and what is waited for on them, do not outlast the event."""
+    attempts = [_Run(pair.apart(), sequence, patience_s) for sequence in sequences]
+    results = [attempt.run(last=len(attempt.sequence.steps) // 2) for attempt in attempts]
+    for attempt in attempts:
+        attempt.disconnect()
+    event()
+    for position, attempt in enumerate(attempts):
+        attempt.connect()
+        try:
+            if isinstance(results[position], Same):
+                results[position] = attempt.go_on(len(attempt.sequence.steps) // 2)
+        finally:
+            attempt.end()
+            attempt.disconnect()
+    return results
+
+
 class _Run:
     def __init__(self, pair: Pair, sequence: Sequence, patience_s: float) -> None:
         self.pair = pair
@@ -116,10 +138,11 @@ class _Run:
         self.view = self.look()[0]
         self.subscriptions = self.view.subscriptions  # with which the present generation became Stable
 
-    def run(self) -> Result:
+    def run(self, first: int = 0, last: int | None = None) -> Result:
+        """Those steps."""
         if self.sequence.timing is Timing.REBALANCE:
             self.safe_until = self.unchanged_at + _SHORT_S
-        for number, step in enumerate(self.sequence.steps):
+        for number, step in enumerate(self.sequence.steps[first:last], first):
             try:
                 lines = self.take(number, step)
             except _Undetermined as why:
@@ -131,6 +154,23 @@ class _Run:
             if lines:
                 return Difference(number, step, tuple(lines))
         return Same(self.taken)
+
+    def go_on(self, first: int) -> Result:
+        """With that step, from what there is now."""
+        views = self.look()
+        if lines := self.differences([[], []], views):
+            return Difference(first, self.sequence.steps[first], tuple(lines))
+        self.view, self.subscriptions = views[0], views[0].subscriptions
+        return self.run(first)
+
+    def disconnect(self) -> None:
+        for side in self.sides:
+            side.drop({pending.number for pending in side.pending})
+            side.close()
+
+    def connect(self) -> None:
+        for side in self.sides:
+            side.connect()
 
     def end(self) -> None:
         for side in self.sides:

@@ -141,6 +141,12 @@ class Side:
         self.pending: list[Pending] = []
         self._sent: list[tuple[int, Ask]] = []
 
+    def apart(self) -> Side:
+        """The same coordinator, with nothing in common but that."""
+        other = Side(self.name, self.host, self.port)
+        other.topic_ids = self.topic_ids
+        return other
+
     def begin(self, sequence: Sequence, group: str) -> None:
         self.group = f"{group}-{self.name}"
         self.clients = [Client(number, plan) for number, plan in enumerate(sequence.actors)]
@@ -281,6 +287,10 @@ class Side:
                 if known == member_id:
                     return f"<{label}.{position}>"
         return "<?>"
+
+    def connect(self) -> None:
+        """After :meth:`close`."""
+        self._idle, self._looking = [], Connection(self.host, self.port)
 
     def close(self) -> None:
         for connection in (*self._idle, *(pending.connection for pending in self.pending), self._looking):
