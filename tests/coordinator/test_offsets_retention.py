@@ -128,6 +128,24 @@ def test_each_offset_of_a_simple_group_has_its_own_time() -> None:
     assert d.state() == "Dead"
 
 
+def test_what_is_committed_for_an_empty_group_has_its_time_from_the_commit_on() -> None:
+    """By a tool, or by a consumer that assigns its partitions itself now. A broker lets it go with the group."""
+    d = Driven()
+    (member_id,), generation = d.stable(session=1_800_000)
+    d.commit(member_id, generation, [("orders", 0, 5), ("orders", 1, 6)])
+    left(d, member_id)
+    d.now += WEEK - MINUTE
+    d.commit(offsets=[("orders", 0, 7)])
+    d.now += MINUTE
+    assert d.check_retention() == RetentionStep(1, 0, more=False)
+    d.restart()
+    d.now += WEEK - MINUTE - 1
+    assert d.check_retention() == NOTHING
+    assert d.offsets() == {("orders", 0): 7}
+    d.now += 1
+    assert d.check_retention() == ONE_OF_ONE
+
+
 def test_an_offset_that_says_itself_how_long_it_stays() -> None:
     d = Driven()
     (member_id,), generation = d.stable(session=1_800_000)

@@ -89,7 +89,9 @@ class RetentionCheck:
         """``used_until``: by consumers of whom nothing is heard here."""
         if committed.expire_timestamp != -1:  # of a client that said how long, up to OffsetCommit v4
             return now >= committed.expire_timestamp
-        return now - max(committed.commit_timestamp if since is None else since, used_until) >= self._retention_ms
+        # A broker lets what is committed for a group without members go by when it became empty: be it a minute ago.
+        last = committed.commit_timestamp if since is None else max(committed.commit_timestamp, since)
+        return now - max(last, used_until) >= self._retention_ms
 
     def _delete_unused_group(self, group_id: str) -> int:
         state = self._state
@@ -117,8 +119,8 @@ def _may_expire(group: Group, topic: str) -> bool:
 
 
 def _unused_since(group: Group) -> int | None:
-    """Since when none of its offsets is used; None when that is said of each by its commit: in groups that have no
-    members by nature, or still have some, or of which an old broker has recorded no time.
+    """Since when nobody is in the group; None when that says nothing: in groups that have no members by nature, or
+    still have some, or of which an old broker has recorded no time. What is committed later is used from then on.
     """
     if group.protocol_type is None or group.state is not GroupState.EMPTY or group.state_timestamp == -1:
         return None

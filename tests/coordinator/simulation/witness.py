@@ -196,7 +196,7 @@ class Witness:
         hold(not readers, "EXPIRY", f"{key} is read by {readers}")
         since = self.table.committed_at(key)
         if group.recorded is not None and not group.members and group.recorded.protocol_type:
-            since = group.recorded.current_state_timestamp
+            since = max(since, group.recorded.current_state_timestamp)
         hold(now - since >= self.retention_ms, "EXPIRY", f"{key} after {now - since} ms")
         self.count("expired offsets")
 
