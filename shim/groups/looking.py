@@ -61,8 +61,8 @@ class Looking:
         described = await self.described(group)
         generation = self._coordinator(group).generation(group) if self._is_served(group) else None
         present = {each.member_id: each for each in self._presences(group)}
-        members = [_member(each, described, present.get(each.member_id)) for each in described.members]
         now_ms = self._clock.now()
+        members = [_member(each, described, present.get(each.member_id), now_ms) for each in described.members]
         assigned = {at for member in members for at in member.partitions or ()}
         offsets = {**dict.fromkeys(assigned, NO_OFFSET), **(await self.offsets([group]))[group]}
         times = self._coordinator(group).commit_times(group) if self._is_served(group) else {}
@@ -199,18 +199,19 @@ def _total(offsets: Mapping[Partition, int], ends: Mapping[LogOf, int | Upstream
     return GroupLag(total)
 
 
-def _member(member: DescribedGroupMember, group: DescribedGroup, presence: Presence | None) -> Member:
-    return Member(
+def _member(member: DescribedGroupMember, group: DescribedGroup, presence: Presence | None, now_ms: int) -> Member:
+    told = Member(
         *(member.member_id, member.group_instance_id, member.client_id, member.client_host),
         _assigned(member) if group.protocol_type == _CONSUMER_PROTOCOL else None,
-        *_times(presence),
     )
-
-
-def _times(presence: Presence | None) -> tuple[int | None, int | None, int | None]:
     if presence is None:
-        return None, None, None
-    return presence.heard_ms, presence.session_timeout_ms, presence.removed_ms
+        return told
+    return told._replace(
+        heard_ms=presence.heard_ms,
+        session_timeout_ms=presence.session_timeout_ms,
+        removed_ms=presence.removed_ms,
+        is_silent=presence.is_silent(now_ms),
+    )
 
 
 def _assigned(member: DescribedGroupMember) -> list[Partition] | None:

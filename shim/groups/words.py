@@ -74,7 +74,8 @@ class Plan(NamedTuple):
 
 class Member(NamedTuple):
     """``partitions``: those assigned to it; None where its coordinator does not tell. ``heard_ms``,
-    ``session_timeout_ms``, ``removed_ms``: as of its :class:`Presence`; None of a group that is passed through."""
+    ``session_timeout_ms``, ``removed_ms``, ``is_silent``: as of its :class:`Presence`; None, and False, of a group that
+    is passed through."""
 
     member_id: str
     group_instance_id: str | None
@@ -84,6 +85,7 @@ class Member(NamedTuple):
     heard_ms: int | None = None
     session_timeout_ms: int | None = None
     removed_ms: int | None = None
+    is_silent: bool = False
 
 
 def last_heard(presence: Presence, now_ms: int) -> str:

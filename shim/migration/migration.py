@@ -18,6 +18,7 @@ from protocol.messages.describe_groups import DescribedGroup
 from protocol.own.shim_group import PROTOCOL_TYPE
 from protocol.own.state_log import IN_ZOOKEEPER, Hands, Step
 from shim.config import Settings
+from shim.counted import counted
 from shim.migration.compared import differs_from_zookeeper
 from shim.migration.dual.lookup import Lookup
 from shim.migration.hands.placements import SERVED, Placements, Whose
@@ -42,7 +43,7 @@ from shim.migration.words import (
 )
 from shim.offsets.cluster.groups import DEAD, NOBODY, ClusterGroups, Listed, LiveGroup
 from shim.offsets.store import StoreError
-from shim.runtime import Runtime
+from shim.runtime import Clock, Runtime
 from shim.upstream.errors import UpstreamError
 
 _CLUSTER_SECONDS: Final = 3.0
@@ -66,9 +67,11 @@ class Migration:
         guard: Guard,
         settings: Settings,
         followed: Callable[[str], Awaitable[bool]],
+        clock: Clock,
     ) -> None:
         """``followed``: as for :class:`Placements`."""
         self._runtime = runtime
+        self._clock = clock
         # With a prefix of its own for its topics, whoever has set it has said that others have other groups.
         self._is_beside_shims = settings.offsets_log != "kafka"
         self._alone_until = 0.0
@@ -264,7 +267,7 @@ class Migration:
         since, cause = (word.time, word.cause) if word is not None else (None, "")
         if hands is not Hands.SERVED:
             return GroupStatus(group, *PASSED_THROUGH, UNKNOWN, None, since, cause)
-        described = coordinator.own_description(group)
+        described, now = coordinator.own_description(group), self._clock.now()
         alarms = self._guard.alarm(group), self._stores.mirror.alarm(group), self._stores.why(group)
         return GroupStatus(
             group,
@@ -276,6 +279,7 @@ class Migration:
             self._stores.lag_seconds(group),
             "; ".join(filter(None, alarms)),
             state_since_ms=coordinator.in_state_since(group),
+            silent_members=sum(each.is_silent(now) for each in coordinator.presences(group)),
         )
 
     async def verify(self, group: str) -> Verified:
@@ -321,20 +325,20 @@ class Migration:
                 raise Refused(self._placements.not_found_out(group, error))
         if self._placements.of(group) is Whose.UNKNOWN:
             raise NotKnown(self._placements.nobody_has(group))
-        place = self._place(group)
+        place, rejoin = self._place(group), 0
         if place is None and source is Source.ZOOKEEPER:
             await self._begin_in_zookeeper(group, cause)
         elif place is None:
             if source is None and (why := await self._differs_in_zookeeper(group)):
                 raise Refused(why)
-            await self._take_over(group, Step.KAFKA, cause, from_zookeeper=False)
+            rejoin = await self._take_over(group, Step.KAFKA, cause, from_zookeeper=False)
         elif source is not None:
             raise Refused(f"group {group} is served by the shim: from {source} could only be taken what is not")
         elif place is Step.ZOOKEEPER:
             await self._stepping.move(group, Step.ZOOKEEPER_DUAL, cause)
         else:
             raise Refused(self._is_served(group))
-        return await self._status(group)
+        return await self._moved(group, rejoin)
 
     async def _begin_in_zookeeper(self, group: str, cause: str) -> None:
         await self._refuse_beside_shims(group)
@@ -358,32 +362,42 @@ class Migration:
     async def advance(self, group: str, cause: str) -> GroupStatus:
         """One step on. Raises Refused, NotKnown."""
         step = after(group, self._known_place(group))
+        rejoin = 0
         if step is None:
-            await self._give_back(group, cause)
+            rejoin = await self._give_back(group, cause)
         else:
             await self._stepping.move(group, step, cause)
-        return await self._status(group)
+        return await self._moved(group, rejoin)
 
     async def rollback(self, group: str, cause: str) -> GroupStatus:
         """One step back. Raises Refused, NotKnown."""
         place = self._known_place(group)
         from_zookeeper = self._changing.coordinator(group).from_zookeeper(group)
         step = before(group, place, from_zookeeper=from_zookeeper)
+        rejoin = 0
         if step is None:
-            await self._give_back(group, cause)
+            rejoin = await self._give_back(group, cause)
         elif place is None:
-            await self._take_over(group, step, cause, from_zookeeper=True)
+            rejoin = await self._take_over(group, step, cause, from_zookeeper=True)
         else:
             await self._stepping.move(group, step, cause)
-        return await self._status(group)
+        return await self._moved(group, rejoin)
 
-    async def _take_over(self, group: str, step: Step, cause: str, *, from_zookeeper: bool) -> None:
+    async def _take_over(self, group: str, step: Step, cause: str, *, from_zookeeper: bool) -> int:
         await self._refuse_beside_shims(group)
-        await self._hand_over.take_over(group, step, cause, from_zookeeper=from_zookeeper)
+        return await self._hand_over.take_over(group, step, cause, from_zookeeper=from_zookeeper)
 
-    async def _give_back(self, group: str, cause: str) -> None:
+    async def _give_back(self, group: str, cause: str) -> int:
         from_zookeeper = self._changing.coordinator(group).from_zookeeper(group)
-        await self._hand_over.give_back(group, cause, from_zookeeper=from_zookeeper)
+        return await self._hand_over.give_back(group, cause, from_zookeeper=from_zookeeper)
+
+    async def _moved(self, group: str, rejoin: int) -> GroupStatus:
+        """``rejoin``: how many members were in it, and are yet to find whose it is now."""
+        status = await self._status(group)
+        if not rejoin or status.members != 0:
+            return status
+        on_the_way = f"{counted(rejoin, 'member')} on the way: joining again takes as long as a rebalance"
+        return status._replace(alarm="; ".join(filter(None, (status.alarm, on_the_way))))
 
     def _known_place(self, group: str) -> Step | None:
         if self._placements.of(group) is Whose.UNKNOWN:

@@ -58,7 +58,8 @@ class GroupStatus(NamedTuple):
     ``lag_seconds``: for how long the oldest change waits that another place is yet to have; None where none waits.
     ``alarm``: what was seen of clients that go past the shim, and why the lag is what it is; "" for nothing.
     ``type``: Kafka's, of the group's protocol. ``state_since_ms``: when it came to its state, in milliseconds since the
-    epoch; None where nobody knows, as of one that is passed through: its coordinator does not tell.
+    epoch; None where nobody knows, as of one that is passed through: its coordinator does not tell. ``silent_members``:
+    how many of the members have missed heartbeats; 0 where nobody knows.
     """
 
     group: str
@@ -72,6 +73,7 @@ class GroupStatus(NamedTuple):
     alarm: str = ""
     type: str = CLASSIC.type
     state_since_ms: int | None = None
+    silent_members: int = 0
 
     @property
     def place(self) -> Storage:

@@ -514,6 +514,24 @@ class TestWhoIsThere:
         d.ask_join(follower, session=10_000)
         assert [each.heard_ms for each in d.coordinator.presences("g")] == [d.now - 4_000, d.now]
 
+    def test_one_that_has_missed_heartbeats_is_silent(self) -> None:
+        d = Driven()
+        (one, two), number = d.stable(2, session=10_000)
+
+        def silent() -> list[str]:
+            return [each.member_id for each in d.coordinator.presences("g") if each.is_silent(d.now)]
+
+        d.advance(5_000)
+        d.heartbeat(two, number)
+        assert silent() == []
+        d.advance(1)
+        assert silent() == [one]
+        d.heartbeat(one, number)
+        d.advance(4_000)
+        d.ask_join(one, session=10_000, rebalance=60_000)
+        d.advance(5_900)
+        assert silent() == [two], "who waits for an answer has nothing to say"
+
     def test_nobody_is_in_a_group_that_there_is_not(self) -> None:
         assert Driven().coordinator.presences("g") == []
 

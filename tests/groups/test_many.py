@@ -13,6 +13,7 @@ from shim.coordinator import GroupCoordinator
 from shim.following import Lags
 from shim.migration.hands.placements import Placements
 from shim.migration.migration import Migration
+from shim.runtime import Clock
 
 GROUPS: Final = 1_000
 
@@ -53,7 +54,7 @@ async def test_their_status() -> None:
     guard: Any = SimpleNamespace(alarm=lambda _: "")
     settings, there = Settings(), SimpleNamespace(all_described=nobody_there)
     placements = Placements(runtime, there, settings, there, there)  # type: ignore[arg-type]
-    migration = Migration(runtime, there, placements, stores, there, guard, settings, there)  # type: ignore[arg-type]
+    migration = Migration(runtime, there, placements, stores, there, guard, settings, there, Clock())  # type: ignore[arg-type]
 
     async def status() -> None:
         assert len(await migration.status(None)) == GROUPS

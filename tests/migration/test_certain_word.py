@@ -40,7 +40,7 @@ async def test_a_word_that_may_be_lost(tmp_path: Path) -> None:
     stores, guard = Stores(runtime, mirror, None), Guard(runtime, cluster, mirror)
     lookup = Lookup(None)
     placements = Placements(runtime, cluster, SETTINGS, passed_by, lookup)
-    migration = Migration(runtime, cluster, placements, stores, lookup, guard, SETTINGS, passed_by)
+    migration = Migration(runtime, cluster, placements, stores, lookup, guard, SETTINGS, passed_by, Clock())
     log.release()
     assert await placements.find_out("g", CLASSIC) is ErrorCode.NONE
     assert placements.of("g") is Whose.SERVED

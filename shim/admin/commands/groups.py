@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import re
+import shlex
 import sys
+import time
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from typing import Final
 
 import click
@@ -33,6 +36,7 @@ from shim.admin.commands.running_shim import (
     admin_option,
     group_argument,
     groups_shown,
+    name_shown,
     of_one_group,
     pattern_option,
     shim_at,
@@ -42,6 +46,8 @@ from shim.admin.errors import NotDone
 from shim.admin.live.shown.documents import Row
 from shim.config import HostPort
 from shim.counted import counted, lasting
+
+_DAY_MS: Final = 86_400_000
 
 _NAMED: Final = 10
 """Of members in one line."""
@@ -83,7 +89,8 @@ def list_command(pattern: str | None, lag_wanted: bool, admin: HostPort, json_wa
     consumed and not committed yet has no lag: `groups describe` shows it as `-`, as kafka-consumer-groups does. What is
     amiss with a group, its alarm, stands on standard error; so does why its state is Unknown and MEMBERS is `-`: the
     broker that has the group does not answer. SINCE is when the group came to its STATE; `-` where nobody knows, as of
-    one that is passed through: its coordinator does not tell.
+    one that is passed through: its coordinator does not tell. It is a time of the last 24 hours, or a day before;
+    --json has it whole. A line on standard error says of which groups members are silent: `groups describe` has who.
 
     \b
     offset-shim groups list
@@ -104,11 +111,12 @@ def list_command(pattern: str | None, lag_wanted: bool, admin: HostPort, json_wa
 
 
 def _show_groups(groups: Sequence[Row], *, lag_wanted: bool) -> None:
+    now_ms = time.time_ns() // 1_000_000
     rows = [
         (
             *(row["group"], step_shown(row), row["state"], row["type"], number_shown(row["members"])),
             *((number_shown(row["lag"]),) if lag_wanted else ()),
-            _time_or_dash(row.get("state_since_ms")),  # which an older shim does not say
+            _since_shown(row.get("state_since_ms"), now_ms),  # which an older shim does not say
         )
         for row in groups
     ]
@@ -116,6 +124,10 @@ def _show_groups(groups: Sequence[Row], *, lag_wanted: bool) -> None:
         headings = ("GROUP", "OFFSETS.STORAGE", "STATE", "TYPE", "MEMBERS", *(("LAG",) if lag_wanted else ()), "SINCE")
         print_table(headings, rows)
         tell_alarms(groups)
+        for row in groups:
+            if silent := row.get("silent_members"):  # which an older shim does not say
+                says = f"`groups describe {shlex.quote(row['group'])}` says who"
+                tell_beside(f"{name_shown(row)}: {silent} of {counted(row['members'], 'member')} silent: {says}")
     else:
         tell_beside(NONE_HEARD_OF)
 
@@ -155,7 +167,8 @@ def describe_command(group: str, admin: HostPort, json_wanted: bool) -> None:
     all of each. HEARD is when its last request came, heartbeats among them; `-` where none has since the shim began.
     REMOVED is when its SESSION ends, unless one comes: a member that was killed has its partitions until then, and
     nobody reads them. `-` where a request of its own waits to be answered. Of a group that is passed through all three
-    are `-`: its coordinator does not tell.
+    are `-`: its coordinator does not tell. Whose session is more than half over is `silent`, as clients send three
+    heartbeats or more in one: it was killed, hangs, or cannot reach the shim.
 
     LAG is how many records are behind the offset: the log's end, as the partition's leader tells it, less the offset.
     Where that cannot be told, LAG and LOG-END-OFFSET are `-`, standard error says why, and the exit status is 1.
@@ -219,9 +232,9 @@ def _show_generation(generation: Row) -> None:
     if generation["waited_for"]:
         click.echo(f"it had to wait for: {shown(generation['waited_for'])}")
     if awaited := generation["awaited"]:
-        click.echo(f"awaited: {_until(generation)}{_some([each['words'] for each in awaited])}")
+        click.echo(f"awaited: {_some([each['words'] for each in awaited])}{_until(generation)}")
     if pending := generation["pending"]:
-        click.echo(f"given an id, and not joined: {_until(generation)}{_some(pending)}")
+        click.echo(f"given an id, and not joined: {_some(pending)}{_until(generation)}")
 
 
 def _some(names: Sequence[str]) -> str:
@@ -230,7 +243,7 @@ def _some(names: Sequence[str]) -> str:
 
 
 def _until(generation: Row) -> str:
-    return "" if generation["until_ms"] is None else f"until {time_shown(generation['until_ms'])}, "
+    return "" if generation["until_ms"] is None else f"; until {time_shown(generation['until_ms'])} at the latest"
 
 
 def _commit_shown(last: Row) -> str:
@@ -275,7 +288,7 @@ def _id_shown(member: Row) -> str:
 def _times_shown(member: Row, now_ms: int) -> tuple[str, str, str]:
     heard, session, removed = (member[name] for name in ("heard_ms", "session_timeout_ms", "removed_ms"))
     return (
-        "-" if heard is None else f"{lasting(now_ms - heard)} ago",
+        f"{'silent, ' if member.get('is_silent') else ''}{'-' if heard is None else f'{lasting(now_ms - heard)} ago'}",
         "-" if session is None else lasting(session),
         "-" if removed is None else f"in {lasting(removed - now_ms)}",
     )
@@ -307,6 +320,14 @@ def _show_offsets(offsets: list[Row]) -> None:
 
 def _time_or_dash(ms: int | None) -> str:
     return "-" if ms is None else time_shown(ms)
+
+
+def _since_shown(ms: int | None, now_ms: int) -> str:
+    """``14:05:07Z``, or ``2026-03-01`` of more than a day ago."""
+    if ms is None:
+        return "-"
+    at = datetime.fromtimestamp(ms / 1_000, UTC)
+    return f"{at:%H:%M:%S}Z" if now_ms - ms < _DAY_MS else f"{at:%Y-%m-%d}"
 
 
 for _command in (history_command, reset_command, delete_command, watch_command):

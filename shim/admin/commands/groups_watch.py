@@ -41,8 +41,8 @@ _Show = Callable[[Mapping[str, Row]], None]
 def watch_command(groups: tuple[str, ...], interval: float, admin: HostPort, json_wanted: bool) -> None:
     """State, members, step and lag of groups, again and again, until Ctrl-C. Without groups: all of them.
 
-    On a terminal it is a table; otherwise, and with --json, a line for each group that has changed. A group that
-    goes is told as gone.
+    On a terminal it is a table; otherwise headings, and a line for each group that has changed, with when that was
+    seen. With --json there are no headings. A group that goes is told as gone.
 
     \b
     offset-shim groups watch
@@ -124,15 +124,29 @@ def _shown_live() -> Iterator[_Show]:
 @contextmanager
 def _lines(*, json_wanted: bool) -> Iterator[_Show]:
     last: dict[str, Row] = {}
+    to_head: list[tuple[str, ...]] = [("TIME", *_HEADINGS)]
+    widths = [0 for _ in to_head[0]]
+
+    def in_columns(rows: Sequence[Row], now: str) -> Iterator[str]:
+        """As wide as any before them."""
+        table = [*to_head, *((now, *cells(row)) for row in rows)]
+        to_head.clear()
+        widths[:] = [
+            max(width, *map(len, column)) for width, column in zip(widths, zip(*table, strict=True), strict=True)
+        ]
+        return ("  ".join(map(str.ljust, row, widths)).rstrip() for row in table)
 
     def show(found: Mapping[str, Row]) -> None:
         now = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%S}Z"
-        for name in sorted(found.keys() | last.keys()):
-            if found.get(name) == last.get(name):
-                continue
-            row = found.get(name) or {"group": name, "state": "gone", "members": 0, "step": "-", "lag": None}
-            told = json.dumps({"time": now, **row}) if json_wanted else f"{now}  {'  '.join(cells(row))}"
-            click.echo(told)
+        changed = [
+            found.get(name) or {"group": name, "state": "gone", "members": 0, "step": "-", "lag": None}
+            for name in sorted(found.keys() | last.keys())
+            if found.get(name) != last.get(name)
+        ]
+        if changed:
+            in_json = (json.dumps({"time": now, **row}) for row in changed)
+            for line in in_json if json_wanted else in_columns(changed, now):
+                click.echo(line)
             sys.stdout.flush()
         last.clear()
         last.update(found)

@@ -178,7 +178,7 @@ function memberRow(member) {
   return {
     node,
     update(its) {
-      setText(heard, ago(its.heard_ms, its.now));
+      setText(heard, `${its.is_silent ? "silent; " : ""}${ago(its.heard_ms, its.now)}`);
       setText(session, sessionOf(its));
       setText(assigned, `${its.awaited ? "awaited; " : ""}${assignment(its.partitions)}`);
     },

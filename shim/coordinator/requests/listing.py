@@ -23,6 +23,10 @@ class Presence(NamedTuple):
     session_timeout_ms: int
     removed_ms: int | None
 
+    def is_silent(self, now_ms: int) -> bool:
+        """Whether it has missed heartbeats, as clients send three or more in a session timeout: so it may be dead."""
+        return self.removed_ms is not None and 2 * (self.removed_ms - now_ms) < self.session_timeout_ms
+
 
 class Generation(NamedTuple):
     """``state``, and ``since_ms``, when the group came to it, in milliseconds since the epoch; -1 where nobody knows.

@@ -89,8 +89,8 @@ class HandOver:
 
     # -- taking over
 
-    async def take_over(self, group: str, step: Step, cause: str, *, from_zookeeper: bool = False) -> None:
-        """With the offsets and members that it has in the cluster. Raises Refused."""
+    async def take_over(self, group: str, step: Step, cause: str, *, from_zookeeper: bool = False) -> int:
+        """With the offsets and members that it has in the cluster: how many members join again. Raises Refused."""
         async with self._changing.group(group, (Whose.PASSED_THROUGH,), "is served by the shim already") as placement:
             described = await self._cluster_groups.described(group)
             if hindrance := self.hindrance(group, described):
@@ -123,6 +123,7 @@ class HandOver:
             await self._changing.take_in_hand(group, Hands.SERVED, cause, step, from_zookeeper=from_zookeeper)
             log.info("group %s is served from now on: %s adopted (%s)", group, counted(len(offsets), "offset"), cause)
             await self._leave(group, described.members)
+            return len(described.members)
 
     async def take_over_without_offsets(self, group: str, cause: str) -> None:
         """Of a group whose right offsets are in ZooKeeper, and not those that it has in the cluster; nobody may be in
@@ -189,8 +190,9 @@ class HandOver:
 
     # -- giving back
 
-    async def give_back(self, group: str, cause: str, *, from_zookeeper: bool = False) -> None:
-        """To the cluster's own coordinator, with the offsets that it has here. Raises Refused."""
+    async def give_back(self, group: str, cause: str, *, from_zookeeper: bool = False) -> int:
+        """To the cluster's own coordinator, with the offsets that it has here: how many members join again. Raises
+        Refused."""
         async with self._changing.group(group, SERVED, "is in the cluster's hands already") as placement:
             if who := await self._changing.in_cluster(group):
                 raise Refused(who)
@@ -226,6 +228,7 @@ class HandOver:
             given_back = counted(len(offsets), "offset")
             log.info("group %s is passed through from now on: %s given back (%s)", group, given_back, cause)
             await self._changing.done(group, lambda coordinator, now, asker: coordinator.abandon(now, group, asker))
+            return len(own.members)
 
     async def _write_to_cluster(self, group: str, offsets: Committed) -> None:
         present = await self._changing.cluster_offsets(group)

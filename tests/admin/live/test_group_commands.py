@@ -7,15 +7,17 @@ import os
 import signal
 import subprocess
 import sys
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from shim.admin.commands import admin_client
+from shim.admin.commands import admin_client, groups_watch
 from shim.admin.commands.groups_watch import cells
 from shim.admin.commands.history_elsewhere import AT_THE_CLUSTER, HISTORY_ELSEWHERE
 from shim.admin.commands.times import parse_duration
@@ -495,15 +497,17 @@ def test_members_and_who_committed_last(grouped: Grouped, admin: str) -> None:
         ),
         Member(f"static-{UUID}", "static", "e\x1b[2J", "/10.0.0.5", [], None, 45_000, None),
         Member("etl-3", None, "etl", "/10.0.0.6", None),
+        Member("etl-4", None, "etl", "/10.0.0.7", [], NOW_MS - 31_000, 45_000, NOW_MS + 14_000, is_silent=True),
     ]
     grouped.last_commit = MOVED._replace(cause="groups reset --undo")
     lines = offset_shim("groups", "describe", "g", "--admin", admin).stdout.splitlines()
-    assert lines[5:10] == [
+    assert lines[5:11] == [
         "last commit: 2023-11-14T22:13:20.000Z by etl /10.0.0.4 User:a (groups reset --undo)",
-        "CLIENT-ID  HOST       MEMBER     INSTANCE  HEARD    SESSION  REMOVED  PARTITIONS",
-        "etl        /10.0.0.4  5c3c6e6e…  -         4 s ago  45 s     in 41 s  bills:0 orders:1,2",
-        "e\\x1b[2J   /10.0.0.5  5c3c6e6e…  static    -        45 s     -        none",
-        "etl        /10.0.0.6  etl-3      -         -        -        -        -",
+        "CLIENT-ID  HOST       MEMBER     INSTANCE  HEARD             SESSION  REMOVED  PARTITIONS",
+        "etl        /10.0.0.4  5c3c6e6e…  -         4 s ago           45 s     in 41 s  bills:0 orders:1,2",
+        "e\\x1b[2J   /10.0.0.5  5c3c6e6e…  static    -                 45 s     -        none",
+        "etl        /10.0.0.6  etl-3      -         -                 -        -        -",
+        "etl        /10.0.0.7  etl-4      -         silent, 31 s ago  45 s     in 14 s  none",
     ]
 
 
@@ -560,9 +564,26 @@ def test_lag_of_all(moved: Moved, grouped: Grouped, admin: str) -> None:
     moved.groups["g"] = moved.groups["g"]._replace(state_since_ms=1_700_000_000_000)
     assert offset_shim("groups", "list", "--lag", "--admin", admin).stdout.splitlines() == [
         "GROUP  OFFSETS.STORAGE  STATE   TYPE     MEMBERS  LAG  SINCE",
-        "g      kafka            Stable  Classic        2  12   2023-11-14T22:13:20.000Z",
+        "g      kafka            Stable  Classic        2  12   2023-11-14",
         "h      kafka+dual       Stable  Classic        2  -    -",
     ]
+
+
+def test_a_list_as_it_fits_into_a_hundred_columns(moved: Moved, admin: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    since = 1_700_000_000_000
+    moved.groups["g"] = moved.groups["g"]._replace(state="CompletingRebalance", state_since_ms=since)
+    monkeypatch.setattr(time, "time_ns", lambda: (since + 86_400_000 - 1) * 1_000_000)
+    lines = offset_shim("groups", "list", "--lag", "--admin", admin).stdout.splitlines()
+    assert lines[1].endswith("  12  22:13:20Z")
+    assert max(map(len, lines)) < 100 - len("a-group-s-name")
+
+
+def test_of_silent_members_the_list_says(moved: Moved, admin: str) -> None:
+    moved.add("two of h")
+    moved.groups["two of h"] = moved.groups["two of h"]._replace(members=3, silent_members=2)
+    told = offset_shim("groups", "list", "--admin", admin)
+    says = f"`offset-shim groups describe 'two of h' --admin {admin}` says who"
+    assert (told.status, told.stderr) == (0, f"two of h: 2 of 3 members silent: {says}\n")
 
 
 def test_members_of_whom_nobody_knows_are_not_none(moved: Moved, admin: str) -> None:
@@ -642,6 +663,21 @@ def test_watching_tells_what_changes_until_it_is_interrupted(moved: Moved, admin
             assert (watching.returncode, rest, errors) == (0, "", "")
         finally:
             watching.kill()
+
+
+def test_what_is_watched_has_headings(moved: Moved, admin: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def change(_: float) -> None:
+        if moved.groups["g"].state != "Stable":
+            raise KeyboardInterrupt
+        moved.groups["g"] = moved.groups["g"]._replace(state="PreparingRebalance")
+
+    monkeypatch.setattr(groups_watch, "time", SimpleNamespace(sleep=change))
+    told = offset_shim("groups", "watch", "--admin", admin).stdout
+    assert [line[22:] for line in told.splitlines()] == [
+        "GROUP  STATE   MEMBERS  STEP   LAG",
+        "g      Stable  2        kafka  12",
+        "g      PreparingRebalance  2        kafka  12",
+    ]
 
 
 def test_watching_a_group_that_is_not_there(admin: str) -> None:

@@ -76,6 +76,7 @@ async def test_all_groups_by_name(moved: Moved, client: aiohttp.ClientSession) -
         "state_since_ms": None,
         "type": "Classic",
         "members": 2,
+        "silent_members": 0,
         "changed_ms": None,
         "cause": "it was there",
         "lag_seconds": None,

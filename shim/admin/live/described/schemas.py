@@ -49,6 +49,7 @@ _STATUS: Final = {
     "state_since_ms": _MAYBE,
     "type": _TEXT,
     "members": _MAYBE,
+    "silent_members": _COUNT,
     "changed_ms": _MAYBE,
     "cause": _TEXT,
     "lag_seconds": {"type": ["number", "null"]},
@@ -185,6 +186,7 @@ SCHEMAS: Final[Mapping[str, Schema]] = {
             "heard_ms": _MAYBE,
             "session_timeout_ms": _MAYBE,
             "removed_ms": _MAYBE,
+            "is_silent": _FLAG,
         }
     ),
     "Moved": _object(

@@ -25,6 +25,7 @@ def status_row(status: GroupStatus) -> Row:
         "state_since_ms": status.state_since_ms,
         "type": status.type,
         "members": status.members,
+        "silent_members": status.silent_members,
         "changed_ms": status.changed_ms,
         "cause": status.cause,
         "lag_seconds": status.lag_seconds,
