@@ -9,7 +9,7 @@ from protocol.messages.delete_groups import DeletableGroupResult
 from shim.coordinator import Caller
 from shim.counted import counted
 from shim.groups.changing import Changing, refusal
-from shim.groups.looking import Looking
+from shim.groups.looking import LOOK_SECONDS, Looking
 from shim.groups.words import Deleted, NotCertain, Refused
 from shim.offsets.cluster.brokers import BrokerRefused
 from shim.offsets.cluster.groups import DEAD, ClusterGroups
@@ -28,12 +28,15 @@ class Deleting:
 
     async def look(self, group: str) -> Deleted:
         """What would be deleted; what would be refused, is."""
+        return await self._looked(group, LOOK_SECONDS)
+
+    async def _looked(self, group: str, within_seconds: float | None) -> Deleted:
         served = await self._changing.is_served(group, opening=False)
         if served:
             await self._changing.ready(group)
-        described = await self._looking.described(group)
+        described = await self._looking.described(group, within_seconds)
         in_use = self._looking.in_use(described)
-        offsets = (await self._looking.offsets([group]))[group]
+        offsets = await self._looking.offsets(group, within_seconds)
         if described.group_state == DEAD and not offsets:
             raise refusal(group, ErrorCode.GROUP_ID_NOT_FOUND)
         if in_use:
@@ -42,7 +45,7 @@ class Deleting:
 
     async def delete(self, group: str, cause: str, host: str) -> Deleted:
         """``cause``: for the history; ``host``: from where it was asked for. Raises NotCertain besides."""
-        deleted = await self.look(group)
+        deleted = await self._looked(group, None)
         if await self._changing.is_served(group, opening=False):
             await self._delete_here(group, cause, Caller("offset-shim", f"/{host}"))
         else:

@@ -32,7 +32,7 @@ _CONSUMER_PROTOCOL: Final = "consumer"
 _HAS_MEMBERS: Final = frozenset({ErrorCode.NON_EMPTY_GROUP, ErrorCode.UNKNOWN_MEMBER_ID})
 """Answered to who changes offsets without being a member."""
 
-_WITHIN_SECONDS: Final = 3.0
+LOOK_SECONDS: Final = 3.0
 """Whoever looks waits so long for a broker; what else is known is told then."""
 
 
@@ -58,13 +58,13 @@ class Looking:
     async def details(self, group: str, *, with_last_commit: bool = True) -> Details:
         """``with_last_commit``: that alone needs the history on the disk, which knows nothing of what others commit at
         the cluster while a group is passed through."""
-        described = await self.described(group)
+        described = await self.described(group, LOOK_SECONDS)
         generation = self._coordinator(group).generation(group) if self._is_served(group) else None
         present = {each.member_id: each for each in self._presences(group)}
         now_ms = self._clock.now()
         members = [_member(each, described, present.get(each.member_id), now_ms) for each in described.members]
         assigned = {at for member in members for at in member.partitions or ()}
-        offsets = {**dict.fromkeys(assigned, NO_OFFSET), **(await self.offsets([group]))[group]}
+        offsets = {**dict.fromkeys(assigned, NO_OFFSET), **await self.offsets(group, LOOK_SECONDS)}
         times = self._coordinator(group).commit_times(group) if self._is_served(group) else {}
         return Details(
             described.protocol_type,
@@ -75,11 +75,12 @@ class Looking:
             now_ms,
         )
 
-    async def described(self, group: str) -> DescribedGroup:
-        """From the hands that it is in."""
+    async def described(self, group: str, within_seconds: float | None = None) -> DescribedGroup:
+        """From the hands that it is in. ``within_seconds``: how long a broker is waited for; None: as long as a request
+        may take."""
         if self._is_served(group):
             return self._coordinator(group).own_description(group)
-        return await self._cluster_groups.described(group)
+        return await self._cluster_groups.described(group, within_seconds)
 
     def _presences(self, group: str) -> Sequence[Presence]:
         """None of a group that is passed through: its coordinator does not tell."""
@@ -103,19 +104,18 @@ class Looking:
             why = ""
         return Refused(f"group {group}: {why}") if why else refusal(group, error)
 
-    async def offsets(self, groups: Sequence[str]) -> dict[str, dict[Partition, int]]:
-        """Of each group, from the hands that it is in."""
-        found, theirs = self._own_and_theirs(groups)
-        if theirs:
-            found |= await self._cluster_groups.offsets_of(theirs, stable=False)
-        return {group: _offsets(found[group]) for group in groups}
+    async def offsets(self, group: str, within_seconds: float | None = None) -> dict[Partition, int]:
+        """From the hands that it is in; ``within_seconds``: as for :meth:`described`."""
+        if self._is_served(group):
+            return _offsets(self._own(group))
+        return _offsets(await self._cluster_groups.offsets_of_one(group, within_seconds, stable=False))
 
     async def lags(self, groups: Sequence[str]) -> dict[str, GroupLag]:
         """Of each group; where the cluster cannot be asked, or does not answer soon, why."""
         own, theirs = self._own_and_theirs(groups)
         found: dict[str, Committed | UpstreamError] = {**own}
         if theirs:
-            found |= await self._cluster_groups.at_once(theirs, self._committed_there, _WITHIN_SECONDS)
+            found |= await self._cluster_groups.offsets_soon(theirs, LOOK_SECONDS, stable=False)
         offsets = {group: _offsets(its) for group, its in found.items() if not isinstance(its, UpstreamError)}
         ends = await self._ends({at for its in offsets.values() for at in its})
         return {
@@ -134,13 +134,10 @@ class Looking:
                 theirs.append(group)
         return own, theirs
 
-    async def _committed_there(self, _: int, groups: Sequence[str]) -> Mapping[str, Committed]:
-        return await self._cluster_groups.offsets_of(groups, stable=False)
-
     async def _ends(self, partitions: Collection[Partition]) -> Mapping[LogOf, int | UpstreamError]:
         """Where it cannot be told, why."""
         try:
-            return await log_ends(self._brokers, partitions, within_seconds=_WITHIN_SECONDS) if partitions else {}
+            return await log_ends(self._brokers, partitions, within_seconds=LOOK_SECONDS) if partitions else {}
         except UpstreamError as error:
             return dict.fromkeys(partitions, error)
 

@@ -112,7 +112,7 @@ class Resetting:
             await self._changing.ready_to_look(group)
         described = await self._looking.described(group)
         in_use = self._looking.in_use(described)
-        offsets = (await self._looking.offsets([group]))[group]
+        offsets = await self._looking.offsets(group)
         return _Group(described.group_state, served, offsets, in_use=in_use)
 
     async def _then(self, group: str, target: Target, found: _Group) -> Then:

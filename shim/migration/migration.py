@@ -89,19 +89,21 @@ class Migration:
     async def candidates(self) -> Candidates:
         """The groups that a start could be about: those that the cluster or ZooKeeper has, and the shim does not keep
         in its log alone. None of those that another shim has, or worker, nor those of shims themselves, which are the
-        cluster's for good; nor those of which nobody has anything, and which a start does not know. Raises Refused."""
-        listed = await self._live()
+        cluster's for good; nor those of which nobody has anything, and which a start does not know."""
+        listed = await self._cluster_groups.listed(_CLUSTER_SECONDS)
         live = listed.groups
+        unanswered = [str(each) for each in listed.unanswered] if listed.asked else [str(listed.trouble)]
+        in_zookeeper: set[str] = set()
         try:
-            in_zookeeper = set(await self._lookup.groups())
+            in_zookeeper.update(await self._lookup.groups())
         except StoreError as error:
-            raise Refused(f"ZooKeeper cannot be asked for its groups: {error}") from error
+            unanswered.append(f"ZooKeeper: {error}")
         shims = {group for group, its in live.items() if its.protocol_type == PROTOCOL_TYPE}
         names = {
             group for group in (live.keys() | in_zookeeper) - shims if self._is_here(group) and self._can_start(group)
         }
         in_doubt = [live[group] for group in names - in_zookeeper if self._placements.of(group) is Whose.UNKNOWN]
-        return Candidates(sorted(names - await self._with_nothing(in_doubt)), [str(each) for each in listed.unanswered])
+        return Candidates(sorted(names - await self._with_nothing(in_doubt)), unanswered)
 
     async def _with_nothing(self, groups: Iterable[LiveGroup]) -> Set[str]:
         """Those that the cluster lists without members and offsets: until its next look for what has expired, it keeps
@@ -290,27 +292,28 @@ class Migration:
         if hands is not Hands.SERVED:
             raise NotKnown(f"group {group} is passed through: the shim has none of its offsets to compare")
         try:
-            return await self._stepping.verify(group)
+            return await self._stepping.verify(group, _CLUSTER_SECONDS)
         except (StoreError, UpstreamError) as error:
-            raise Refused(f"group {group} cannot be compared: {error}") from error
+            raise Refused(f"cannot be compared: {error}") from error
 
     async def look(self, group: str, move: str) -> Looked:
         """What ``move``, "advance" or "rollback", would do now; changes nothing. Raises Refused, NotKnown."""
         place = self._known_place(group)
         step = NEXT[move](group, place, self._changing.coordinator(group).from_zookeeper(group))
         at, to = (PASSED_THROUGH if each is None else STORAGES[each] for each in (place, step))
+        verified = None if place is None else await self.verify(group)  # first: where it cannot be told, that is enough
         try:
             hindrance = await self._hindrance(group, place, step)
         except (StoreError, UpstreamError) as error:
             hindrance = f"group {group}: it cannot be found out now: {error}"
-        return Looked(group, at, to, hindrance, None if place is None else await self.verify(group))
+        return Looked(group, at, to, hindrance, verified)
 
     async def _hindrance(self, group: str, place: Step | None, step: Step | None) -> str:
         if place is not None and step is not None:
-            return await self._stepping.hindrance(group, place, step)
+            return await self._stepping.hindrance(group, place, step, _CLUSTER_SECONDS)
         if place is not None:
-            return await self._changing.in_cluster(group)
-        described = await self._cluster_groups.described(group)
+            return await self._changing.in_cluster(group, _CLUSTER_SECONDS)
+        described = await self._cluster_groups.described(group, _CLUSTER_SECONDS)
         return self._hand_over.hindrance(group, described) or await self._beside_shims()
 
     # -- moving

@@ -86,8 +86,8 @@ class GroupStatus(NamedTuple):
 
 
 class Candidates(NamedTuple):
-    """``groups``: that a start could be about, each once. ``unanswered``: a line for each broker that has not said
-    which groups it has, so that there may be others."""
+    """``groups``: that a start could be about, each once. ``unanswered``: a line for each broker, and for
+    ZooKeeper, that has not said which groups it has, so that there may be others."""
 
     groups: Sequence[str]
     unanswered: Sequence[str] = ()

@@ -84,11 +84,11 @@ async def test_who_committed_last_is_not_known_of_a_group_that_the_cluster_has(h
             return last
 
     class Theirs:
-        async def described(self, group: str) -> DescribedGroup:
+        async def described(self, group: str, within_seconds: float) -> DescribedGroup:
             return DescribedGroup(0, group_id=group, group_state="Empty", protocol_type="consumer")
 
-        async def offsets_of(self, groups: Collection[str], **_: Any) -> Mapping[str, Any]:
-            return {group: {} for group in groups}
+        async def offsets_of_one(self, group: str, within_seconds: float, **_: Any) -> Mapping[str, Any]:
+            return {}
 
     look = Looking(runtime_of(coordinator), SimpleNamespace(), Theirs(), SimpleNamespace(), Kept(), Clock())  # type: ignore[arg-type]
     assert (await look.details("g")).last_commit == (last if hands is Hands.SERVED else None)

@@ -54,11 +54,13 @@ async def test_the_cluster_does_not_say_whether_it_has_deleted(error: Exception,
     async def delete_group(_: str) -> None:
         raise error
 
-    async def described(_: str) -> Any:
+    async def described(_: str, within_seconds: float | None) -> Any:
+        assert within_seconds is None, "that is for who only looks"
         return SimpleNamespace(group_state="Empty")
 
-    async def offsets(_: list[str]) -> Any:
-        return {"g": {("orders", 0): 3}}
+    async def offsets(_: str, within_seconds: float | None) -> Any:
+        assert within_seconds is None
+        return {("orders", 0): 3}
 
     async def refusal(group: str, error: ErrorCode) -> Refused:
         return Refused(f"group {group}: {error.name}")

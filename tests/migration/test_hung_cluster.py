@@ -6,6 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from shim.demo.parts import Broker
+from tests.admin.live.running import offset_shim
+from tests.admin.running import Result
 from tests.conftest import TopicFactory
 from tests.hung import hung
 from tests.migration.test_changing_hands import administered
@@ -30,3 +32,34 @@ def test_status_tells_what_the_shim_knows(
             assert (rows[group]["offsets_storage"], rows[group]["state"]) == ("upstream", "Unknown")
             assert rows[group]["members"] is None
             assert "has not answered in 3 s" in rows[group]["alarm"]
+
+
+def test_every_look_tells_what_it_could_not_ask(
+    broker: Broker, tmp_path: Path, make_topic: TopicFactory, fresh_name: Callable[[], str]
+) -> None:
+    """And not only once a request has taken as long as it may."""
+    topic, theirs, ours = make_topic(), fresh_name(), sorted(fresh_name() for _ in range(2))
+    commit(broker.bootstrap_servers, theirs, topic, 3)
+    with administered(broker, tmp_path / "data", **{"request.timeout.ms": 30_000}) as at:
+        commit(at.shim.bootstrap, theirs, topic, 4)
+        for group in ours:
+            commit(at.shim.bootstrap, group, topic, 5)
+
+        def asked(*args: str) -> Result:
+            return offset_shim(*args, "--admin", at.address)
+
+        with hung(broker.pid):
+            verified = asked("migrate", "verify")
+            looked = asked("migrate", "rollback", ours[0], "--dry-run")
+            planned = asked("migrate", "plan")
+            described = asked("groups", "describe", theirs)
+            deleted = asked("groups", "delete", theirs, "--dry-run")
+            listed = asked("groups", "list", "--lag")
+        answers = verified, looked, planned, described, deleted, listed
+        assert [each.status for each in answers] == [1] * len(answers)
+        for each in answers:
+            assert "not answered in 3 s" in each.stderr or "not said in 3 s" in each.stderr
+        assert f"{', '.join(ours)}: refused: cannot be compared: " in verified.stderr, "once, and not for each"
+        assert "not all groups are known: " in planned.stderr
+        assert f"group {theirs} is passed through, and not told of: " in described.stderr
+        assert [line.split()[-2] for line in listed.stdout.splitlines()[1:]] == ["-"] * 3

@@ -12,7 +12,6 @@ from typing import Final
 
 import click
 
-from shim.admin.commands.admin_client import RunningShim
 from shim.admin.commands.console import (
     SOMETHING_WRONG,
     in_one_line,
@@ -29,20 +28,19 @@ from shim.admin.commands.groups_reset import reset_command
 from shim.admin.commands.groups_watch import step_shown, watch_command
 from shim.admin.commands.hints import pasteable
 from shim.admin.commands.history_elsewhere import is_passed_through
+from shim.admin.commands.lags import with_lags
 from shim.admin.commands.migration_shown import behind_shown, tell_alarms
 from shim.admin.commands.records_shown import time_shown
 from shim.admin.commands.running_shim import (
     NONE_HEARD_OF,
     admin_option,
     group_argument,
-    groups_shown,
     name_shown,
     of_one_group,
     pattern_option,
     shim_at,
     tell_of_others,
 )
-from shim.admin.errors import NotDone
 from shim.admin.live.shown.documents import Row
 from shim.config import HostPort
 from shim.counted import counted, lasting
@@ -97,16 +95,12 @@ def list_command(pattern: str | None, lag_wanted: bool, admin: HostPort, json_wa
     offset-shim groups list --pattern 'etl-*' --lag --json
     """
     shim, query = shim_at(admin), () if pattern is None else [("pattern", pattern)]
-    document = shim.get("/v1/groups", query)
-    untold: Sequence[str] = ()
-    if lag_wanted:
-        lags, untold = _lags(shim, query)
-        document["groups"] = [{**row, "lag": lags.get(row["group"])} for row in document["groups"]]
+    rows, untold = with_lags(shim, query) if lag_wanted else (shim.get("/v1/groups", query)["groups"], ())
     tell_of_others(shim)
     if json_wanted:
-        print_json(document)
+        print_json({"groups": rows})
     else:
-        _show_groups(document["groups"], lag_wanted=lag_wanted)
+        _show_groups(rows, lag_wanted=lag_wanted)
     _end_where_untold(untold)
 
 
@@ -130,20 +124,6 @@ def _show_groups(groups: Sequence[Row], *, lag_wanted: bool) -> None:
                 tell_beside(f"{name_shown(row)}: {silent} of {counted(row['members'], 'member')} silent: {says}")
     else:
         tell_beside(NONE_HEARD_OF)
-
-
-def _lags(shim: RunningShim, query: Sequence[tuple[str, str]]) -> tuple[dict[str, int | None], list[str]]:
-    """By group, and lines about those that cannot be told now."""
-    try:
-        rows = shim.get("/v1/groups/lag", query)["groups"]
-    except NotDone as error:  # what else is known is told
-        return {}, [f"no lag: {shown(str(error))}"]
-    by_reason: dict[str, list[Row]] = {}
-    for row in rows:
-        if why := row.get("why"):  # which an older shim does not say
-            by_reason.setdefault(why, []).append(row)
-    untold = [f"no lag of {groups_shown(its)}: {shown(why)}" for why, its in by_reason.items()]
-    return {row["group"]: row["lag"] for row in rows}, untold
 
 
 def _end_where_untold(lines: Sequence[str]) -> None:
@@ -203,7 +183,7 @@ def _describe(row: Row) -> None:
     click.echo(f"copies behind: {behind_shown(row)}")
     if row["alarm"]:
         click.echo(f"alarm: {pasteable(shown(row['alarm']))}")
-    click.echo(f"state: {shown(row['state'])}, {row['type']}, {_members_shown(row['members'])}")
+    click.echo(f"state: {shown(row['state'])}, {row['type']}, {counted(row['members'], 'member')}")
     if row.get("generation") is not None:  # an older shim tells none
         _show_generation(row["generation"])
     if row["changed_ms"] is not None:
@@ -218,10 +198,6 @@ def _describe(row: Row) -> None:
         _show_offsets(row["offsets"])
     else:
         click.echo("no offsets")
-
-
-def _members_shown(count: int | None) -> str:
-    return "members not known" if count is None else counted(count, "member")
 
 
 def _show_generation(generation: Row) -> None:

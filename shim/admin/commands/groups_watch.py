@@ -14,6 +14,7 @@ import click
 
 from shim.admin.commands.admin_client import RunningShim
 from shim.admin.commands.console import in_one_line, json_option, number_shown, shown
+from shim.admin.commands.lags import with_lags
 from shim.admin.commands.running_shim import admin_option, groups_argument, of_one_group, shim_at
 from shim.admin.errors import NotDone
 from shim.admin.live.asked.migration import NotKnown
@@ -77,8 +78,7 @@ def _looked(shim: RunningShim, names: Sequence[str]) -> dict[str, Row]:
     found: dict[str, Row] = {}
     for query in queries:
         try:
-            rows = shim.get("/v1/groups", query)["groups"]
-            lags = {row["group"]: row["lag"] for row in shim.get("/v1/groups/lag", query)["groups"]}
+            rows, _ = with_lags(shim, query)
         except NotKnown:
             continue  # it has gone since
         for row in rows:
@@ -87,7 +87,7 @@ def _looked(shim: RunningShim, names: Sequence[str]) -> dict[str, Row]:
                 "state": row["state"],
                 "members": row["members"],
                 "step": step_shown(row),
-                "lag": lags.get(row["group"]),
+                "lag": row["lag"],
             }
     return found
 

@@ -48,6 +48,9 @@ _TLS: Final = "offset-shim.admin-tls"  # likewise the files, by option
 _CA_FILE: Final = "--admin-ca-file"
 _CERTIFICATE_FILE: Final = "--admin-certificate-file"
 
+_NAMED: Final = 10
+"""Groups in one line."""
+
 
 def _in_json(context: click.Context, parameter: click.Parameter, given: Given) -> Given:
     """A callback: what a shell hands over need not be Unicode, and names in JSON are."""
@@ -316,8 +319,11 @@ def tell(
             tell_beside(none_of_them)
         for line in done.unanswered:
             tell_beside(f"not all groups are known: {shown(line)}")
+        by_reason: dict[tuple[str, str], list[Row]] = {}
         for row in done.not_done:
-            tell_beside(f"{name_shown(row)}: {row['kind']}: {shown(row['error'])}")
+            by_reason.setdefault((row["kind"], row["error"]), []).append(row)
+        for (kind, why), its in by_reason.items():
+            tell_beside(f"{names_shown(its)}: {kind}: {shown(why)}")
     if done.broken_off is not None:
         raise done.broken_off
     if done.not_done or done.unanswered:
@@ -353,6 +359,12 @@ def tell_of_others(shim: RunningShim) -> None:
 def name_shown(row: Row) -> str:
     """Of a group, before what is said of it."""
     return shown(row["group"]) or "(no name)"
+
+
+def names_shown(rows: Sequence[Row]) -> str:
+    """Of groups of which the same is said, before that."""
+    more = len(rows) - _NAMED
+    return ", ".join(map(name_shown, rows[:_NAMED])) + (f" and {more:,} more (--json has all)" if more > 0 else "")
 
 
 def groups_shown(rows: Sequence[Row]) -> str:

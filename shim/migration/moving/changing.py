@@ -118,10 +118,10 @@ class Changing:
         async with self._in_time(group, "what was passed on for it has not been answered"):
             await placement.idle.wait()
 
-    async def in_cluster(self, group: str) -> str:
+    async def in_cluster(self, group: str, within_seconds: float | None = None) -> str:
         """Who is in the group there, past the shim, which keeps it from being written there, or from going there, and
-        what to do; "" for nobody. Raises UpstreamError."""
-        described = await self._cluster_groups.described(group)
+        what to do; "" for nobody. ``within_seconds``: see :meth:`ClusterGroups.listed`. Raises UpstreamError."""
+        described = await self._cluster_groups.described(group, within_seconds)
         if described.group_state in NOBODY:
             return ""
         past = past_the_shim(described, described.members)
@@ -171,9 +171,9 @@ class Changing:
         except NotReadable as error:
             raise Refused(str(error)) from error
 
-    async def cluster_offsets(self, group: str) -> Committed:
-        """Those of the cluster's own. Raises UpstreamError."""
-        return (await self._cluster_groups.offsets_of([group]))[group]
+    async def cluster_offsets(self, group: str, within_seconds: float | None = None) -> Committed:
+        """Those of the cluster's own. ``within_seconds``: see :meth:`ClusterGroups.listed`. Raises UpstreamError."""
+        return await self._cluster_groups.offsets_of_one(group, within_seconds)
 
 
 def _take_in_hand(

@@ -19,7 +19,7 @@ from shim.migration.hands.placements import SERVED
 from shim.migration.moving.changing import Changing
 from shim.migration.stores import Stores
 from shim.migration.words import STORAGES, Difference, Refused, Verified
-from shim.offsets.store import StoreError
+from shim.offsets.store import StoreError, StoreUnavailable
 from shim.upstream.errors import UpstreamError
 
 log = logging.getLogger(__name__)
@@ -60,14 +60,15 @@ class Stepping:
                 await self._take(group, step, cause)
             log.info("group %s: %s from now on, it was %s (%s)", group, STORAGES[step], STORAGES[before], cause)
 
-    async def hindrance(self, group: str, before: Step, step: Step) -> str:
-        """Why it would be refused beside what differs; "" for nothing. Raises StoreError, UpstreamError."""
+    async def hindrance(self, group: str, before: Step, step: Step, within_seconds: float) -> str:
+        """Why it would be refused beside what differs; "" for nothing. ``within_seconds``: how long a broker is waited
+        for. Raises StoreError, UpstreamError."""
         try:
             if before in IN_ZOOKEEPER:
                 await self._look_at_consumers(group, step)
         except Refused as error:
             return str(error)
-        return await self._changing.in_cluster(group) if step is Step.UPSTREAM_DUAL else ""
+        return await self._changing.in_cluster(group, within_seconds) if step is Step.UPSTREAM_DUAL else ""
 
     async def _with_zookeeper(self, group: str, before: Step, step: Step, cause: str, limit: asyncio.Timeout) -> None:
         zookeeper = self._stores.zookeeper
@@ -129,25 +130,30 @@ class Stepping:
         from_zookeeper = self._changing.coordinator(group).from_zookeeper(group)
         await self._changing.take_in_hand(group, Hands.SERVED, cause, step, from_zookeeper=from_zookeeper)
 
-    async def verify(self, group: str) -> Verified:
-        """Compare what the log has with every other place that has to have it. Raises Refused, UpstreamError,
-        StoreError."""
+    async def verify(self, group: str, within_seconds: float) -> Verified:
+        """Compare what the log has with every other place that has to have it. ``within_seconds``: how long a broker is
+        waited for. Raises Refused, UpstreamError, StoreError."""
         step = self._changing.coordinator(group).step_of(group)
         differing: list[Difference] = []
         if step in IN_ZOOKEEPER:
             differing += await _lasting(partial(self._zookeeper_differences, group))
         if step is Step.UPSTREAM_DUAL or self._stores.mirror.is_on:
-            differing += await _lasting(partial(self._cluster_differences, group))
+            differing += await _lasting(partial(self._cluster_differences, group, within_seconds))
         return Verified(group, len(await self._changing.own_offsets(group)), differing)
 
     async def _zookeeper_differences(self, group: str) -> list[Difference]:
         await self._stores.zookeeper.refresh(group)
         return (await self._stores.zookeeper.compare(group))[1]
 
-    async def _cluster_differences(self, group: str) -> list[Difference]:
+    async def _cluster_differences(self, group: str, within_seconds: float | None = None) -> list[Difference]:
         self._stores.mirror.try_nowhere(group)
-        await self._stores.mirror.fed(group)
-        there = await self._changing.cluster_offsets(group)
+        try:
+            async with asyncio.timeout(within_seconds):
+                await self._stores.mirror.fed(group)
+        except TimeoutError:
+            what = f"the cluster has not said in {within_seconds:g} s that it has the newest offsets"
+            raise StoreUnavailable(what) from None
+        there = await self._changing.cluster_offsets(group, within_seconds)
         own = without(await self._changing.own_offsets(group), self._stores.mirror.nowhere(group))
         return differences_to_cluster(own, there)
 

@@ -186,10 +186,13 @@ class ClusterGroups:
         """One of ``NOBODY`` when nobody is in the group."""
         return (await self.described(group)).group_state
 
-    async def described(self, group: str) -> describe_groups.DescribedGroup:
+    async def described(self, group: str, within_seconds: float | None = None) -> describe_groups.DescribedGroup:
         """State, protocol and members; the state of one that there is not is Dead. Of which kind it is says
         :func:`protocol.group_kinds.kind_of`; where the shim may not describe a topic of one of another kind than the
-        classic one neither state nor members are told: it is :data:`NOT_TOLD`."""
+        classic one neither state nor members are told: it is :data:`NOT_TOLD`. ``within_seconds``: see
+        :meth:`listed`."""
+        if within_seconds is not None:
+            return _told((await self.all_described([group], within_seconds))[group])
         try:
             return await self._until_ready(partial(self._described, group))
         except UpstreamError:
@@ -317,6 +320,24 @@ class ClusterGroups:
                 await self._until_ready(partial(self._fetch_rest, some, found, stable))
         return found
 
+    async def offsets_soon(
+        self, groups: Collection[str], within_seconds: float, *, stable: bool = True
+    ) -> dict[str, Committed | UpstreamError]:
+        """Of each as :meth:`offsets_of`; see :meth:`at_once`."""
+
+        async def ask(_: int, its: Sequence[str]) -> Mapping[str, Committed]:
+            return await self.offsets_of(its, stable=stable)
+
+        return await self.at_once(groups, ask, within_seconds)
+
+    async def offsets_of_one(
+        self, group: str, within_seconds: float | None = None, *, stable: bool = True
+    ) -> Committed:
+        """As :meth:`offsets_of`. ``within_seconds``: see :meth:`listed`."""
+        if within_seconds is None:
+            return (await self.offsets_of([group], stable=stable))[group]
+        return _told((await self.offsets_soon([group], within_seconds, stable=stable))[group])
+
     async def _by_coordinator(self, groups: Sequence[str]) -> dict[int, list[str]]:
         by_node: dict[int, list[str]] = {}
         for group, node_id in (await self._coordinators.of_each(groups)).items():
@@ -441,6 +462,12 @@ def _described(kind: Kind, described: Any) -> describe_groups.DescribedGroup:
         for each in described.members
     )
     return kind.group(0, None, described.group_id, described.group_state, kind.name, "", members)
+
+
+def _told(answer: Answer | UpstreamError) -> Answer:
+    if isinstance(answer, UpstreamError):
+        raise answer
+    return answer
 
 
 def _committed(group: str, code: int, topics: Sequence[Any]) -> Committed:

@@ -183,6 +183,13 @@ async def page(client: aiohttp.ClientSession, **query: str | int) -> dict[str, A
         return document
 
 
+async def test_a_broker_that_does_not_answer_is_one_alarm(moved: Moved, client: aiohttp.ClientSession) -> None:
+    for number in range(4, 12):
+        moved.silent(f"Group-{number:02}", f"broker {number % 2} has not answered in 3 s")
+    told = await page(client, limit=2)
+    assert (told["alarms"], told["states"]) == (3, {"Stable": 4, "Unknown": 8})
+
+
 async def test_what_is_told_of_all_groups(client: aiohttp.ClientSession) -> None:
     told = await page(client, limit=2)
     assert (told["total"], told["matching"], told["alarms"], told["states"]) == (12, 12, 1, {"Stable": 12})

@@ -29,8 +29,7 @@ class Migration(Protocol):
 
     async def candidates(self) -> Candidates:
         """The groups that a start could be about: those passed through, those that the cluster or ZooKeeper
-        has and the shim has not heard of, and those that are in ZooKeeper without dual commit. Raises :class:`Refused`
-        where ZooKeeper, or the whole cluster, cannot be asked."""
+        has and the shim has not heard of, and those that are in ZooKeeper without dual commit."""
 
     async def plan(self, groups: Sequence[str]) -> Sequence[Planned]:
         """What a start would find. Raises :class:`NotKnown`."""

@@ -226,7 +226,7 @@ SCHEMAS: Final[Mapping[str, Schema]] = {
             ),
         }
     ),
-    "Lags": _object({"groups": _list(_object({"group": _TEXT, "lag": _MAYBE, "why": _TEXT}))}),
+    "Lags": _object({"groups": _list(_object({**_STATUS, "lag": _MAYBE, "why": _TEXT}))}),
     "RecentLag": _object({"group": _TEXT, "samples": _list(_SAMPLE)}),
     "History": _object({"group": _TEXT, "moves": _list(_ref("Moved"))}),
     "ResetWanted": _object(

@@ -8,8 +8,8 @@ from typing import Final
 
 from aiohttp import web
 
-from shim.admin.live.asked.groups import Groups
-from shim.admin.live.asked.migration import GroupStatus, NotKnown
+from shim.admin.live.asked.groups import GroupLag, Groups
+from shim.admin.live.asked.migration import GroupStatus, NotKnown, Refused
 from shim.admin.live.asked.shim import Shim
 from shim.admin.live.over_http.answering import ANSWER_SECONDS, json_response
 from shim.admin.live.over_http.receiving import body_of, query_of
@@ -50,6 +50,8 @@ class GroupPaths:
             raise BadRequest("one group has to be named: describe?group=…")
         async with asyncio.timeout(ANSWER_SECONDS):
             (status,) = await self._statuses(Choice(names))
+            if status.members is None:  # whoever knows would be waited for once more
+                raise Refused(f"group {status.group} is passed through, and not told of: {status.alarm}")
             details = await self._groups.details(status.group)
         document = {**status_row(status), **details_row(details)}
         return await send_all(request, JSON, list_in_pieces(document, "offsets", map(offset_row, details.offsets)))
@@ -57,9 +59,12 @@ class GroupPaths:
     async def lag(self, request: web.Request) -> web.StreamResponse:
         choice = choice_of(query_of(request))
         async with asyncio.timeout(ANSWER_SECONDS):
-            names = [each.group for each in await self._statuses(choice)]
-            lags = await self._groups.lags(names)
-        rows: list[Row] = [{"group": name, **lags[name]._asdict()} for name in names]
+            statuses = await self._statuses(choice)
+            # Of the others the broker that has their offsets would be waited for once more.
+            lags = dict(await self._groups.lags([each.group for each in statuses if each.members is not None]))
+        rows: list[Row] = [
+            {**status_row(each), **lags.get(each.group, GroupLag(None, each.alarm))._asdict()} for each in statuses
+        ]
         return await send_all(request, JSON, list_in_pieces({}, "groups", rows))
 
     async def history(self, request: web.Request) -> web.StreamResponse:

@@ -32,14 +32,15 @@ _SORTS: Final[Mapping[Sort, Callable[[GroupStatus, Lag], Any]]] = {
 def summary_of(statuses: Sequence[GroupStatus], lag: Lag, page: Page) -> tuple[Row, Sequence[GroupStatus]]:
     """What is told of all groups, and those of the page, in its order; of the same rank by name.
 
-    Told are ``total``, how many are at each step, in each state and with an alarm, and ``lag``: the sum of what is
-    known, in records, None where nothing is; ``matching``: how many fit what the page is of. With many groups it takes
-    long: ``lag`` may be called in another thread.
+    Told are ``total``, how many are at each step, in each state and with an alarm (of those whose broker does not
+    answer one a broker), and ``lag``: the sum of what is known, in records, None where nothing is; ``matching``: how
+    many fit what the page is of. With many groups it takes long: ``lag`` may be called in another thread.
     """
     meant = [each for each in statuses if _is_meant(each, page)]
     key = _SORTS[page.sort]
     meant.sort(key=lambda each: each.group)
     meant.sort(key=lambda each: key(each, lag), reverse=page.descending)
+    silent = {each.alarm for each in statuses if each.members is None}  # a broker, whatever it has
     lags = [known for each in statuses if (known := lag(each.group)) is not None]
     head = {
         "total": len(statuses),
@@ -48,7 +49,7 @@ def summary_of(statuses: Sequence[GroupStatus], lag: Lag, page: Page) -> tuple[R
         "steps": {**dict.fromkeys(STEPS, 0), **Counter(each.step for each in statuses)},
         "states": dict(sorted(Counter(each.state for each in statuses).items())),
         "lag": sum(lags) if lags else None,
-        "alarms": sum(bool(each.alarm) for each in statuses),
+        "alarms": sum(bool(each.alarm) for each in statuses if each.members is not None) + len(silent),
     }
     return head, meant[page.offset : page.offset + page.limit]
 

@@ -1,0 +1,29 @@
+"""Groups of a running shim, with how far they are behind."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from shim.admin.commands.admin_client import RunningShim
+from shim.admin.commands.console import shown
+from shim.admin.commands.running_shim import groups_shown
+from shim.admin.errors import NotDone
+from shim.admin.live.shown.documents import Row
+
+
+def with_lags(shim: RunningShim, query: Sequence[tuple[str, str]]) -> tuple[list[Row], Sequence[str]]:
+    """All groups, and lines about those whose lag cannot be told now."""
+    try:
+        rows = shim.get("/v1/groups/lag", query)["groups"]
+    except NotDone as error:  # what else is known is told
+        return [{**row, "lag": None} for row in shim.get("/v1/groups", query)["groups"]], [
+            f"no lag: {shown(str(error))}"
+        ]
+    if any("state" not in row for row in rows):  # an older shim tells no more than the lag
+        lags = {row["group"]: row for row in rows}
+        rows = [{"lag": None, **row, **lags.get(row["group"], {})} for row in shim.get("/v1/groups", query)["groups"]]
+    by_reason: dict[str, list[Row]] = {}
+    for row in rows:
+        if why := row.get("why"):  # which an older shim does not say
+            by_reason.setdefault(why, []).append(row)
+    return rows, [f"no lag of {groups_shown(its)}: {shown(why)}" for why, its in by_reason.items()]
