@@ -44,8 +44,26 @@ def test_cancelled_deadlines_do_not_pile_up() -> None:
     for key in range(20_000):
         deadlines.set(key, 1_000_000 + key)
         deadlines.cancel(key)
-    assert len(deadlines._heap) < 2_000
+    assert len(deadlines._heap) < 100
     assert len(deadlines) == 0
+
+
+def test_most_entries_stand_for_a_deadline() -> None:
+    count, deadlines = 10_000, Deadlines[int]()
+    for key in range(count):
+        deadlines.set(key, 1_000_000 + key)
+    for key in range(count):
+        deadlines.set(key, 900_000 - key)  # earlier, for which another entry is pushed
+        deadlines.set(key, 800_000 - key)
+        assert len(deadlines._heap) <= 1.5 * len(deadlines)
+    for key in range(count // 2):
+        deadlines.cancel(key)
+        assert len(deadlines._heap) <= 1.5 * len(deadlines)
+    popped = 0
+    while deadlines.pop_due(900_000) is not None:
+        popped += 1
+        assert len(deadlines._heap) <= max(64, 1.5 * len(deadlines))
+    assert popped == count // 2
 
 
 def test_a_key_is_not_kept_once_it_was_cancelled() -> None:

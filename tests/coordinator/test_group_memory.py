@@ -15,6 +15,7 @@ from protocol.messages.leave_group import MemberIdentity
 from protocol.messages.sync_group import SyncGroupResponse
 from protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 from shim.coordinator import CoordinatorSettings, GroupCoordinator, GroupMemory
+from shim.coordinator.state.deadlines import ENTRIES_FOR_EACH, Deadlines
 from shim.coordinator.state.group_memory import GROUP_BYTES
 
 from .driving import START, Driven
@@ -90,7 +91,6 @@ def a_group_of_which_clients_have_much_to_say(d: Driven, number: int) -> None:
     found = d.coordinator._state.groups[name(number)]
     assert len(found.rebalance_reason) > 300
     assert len(found.rebalance_waited_for) > 300
-    d.coordinator._state.deadlines._sweep()  # what was cancelled goes when it comes up
 
 
 def a_pending_member(d: Driven, number: int) -> None:
@@ -105,6 +105,15 @@ def a_parked_member_with_many_protocols(d: Driven, number: int) -> None:
         protocol_type="connect",
         protocols=[(f"p{n}", b"m" * 10) for n in range(20)],
     )
+
+
+def cancelled(deadlines: Deadlines[Any]) -> None:
+    """As many as it keeps beside those that there are."""
+    deadlines._sweep()
+    for number in range(int(ENTRIES_FOR_EACH * len(deadlines)) - len(deadlines)):
+        deadlines.set(number, 10**15)
+        deadlines.cancel(number)
+    assert len(deadlines._heap) == int(ENTRIES_FOR_EACH * len(deadlines))
 
 
 @pytest.mark.parametrize(
@@ -131,6 +140,7 @@ def test_what_it_takes_is_no_more_than_is_counted(make: Callable[[Driven, int], 
         for number in range(count):
             make(d, number)
             d.forget()
+        cancelled(d.coordinator._state.deadlines)
         gc.collect()
         taken = (tracemalloc.get_traced_memory()[0] - before) / count
     finally:

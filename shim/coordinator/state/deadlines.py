@@ -9,8 +9,11 @@ from typing import Final, Generic, TypeVar
 
 K = TypeVar("K", bound=Hashable)
 
-# Below this many heap entries, those of cancelled deadlines are not worth sweeping out.
-_SWEEP_FROM: Final = 1_024
+# Below this many heap entries, those that stand for no deadline are not worth sweeping out.
+_SWEEP_FROM: Final = 64
+
+# Entries for each deadline, above that: what groups are counted to take has room for so many.
+ENTRIES_FOR_EACH: Final = 1.5
 
 # How many entries that were put off, or are of no use any more, one call sorts out at most.
 _NEXT_STEPS: Final = 16
@@ -60,8 +63,7 @@ class Deadlines(Generic[K]):
             if at >= entry.queued:
                 return
             entry.queued = at
-        if len(self._heap) >= max(_SWEEP_FROM, 4 * len(self._entries)):
-            self._sweep()
+        self._sweep_where_most_are_of_no_use()
         self._count += 1  # entries are never compared: among equal times, first set is first due
         heapq.heappush(self._heap, (at, self._count, entry))
 
@@ -71,6 +73,7 @@ class Deadlines(Generic[K]):
         if entry is not None:
             entry.due = None
             del entry.key  # the heap keeps the entry until it comes up, and a key may hold a whole request
+            self._sweep_where_most_are_of_no_use()
 
     def next(self) -> int | None:
         """The earliest deadline, or None when there is none. Where many were put off, it may be an earlier time."""
@@ -103,6 +106,7 @@ class Deadlines(Generic[K]):
                 heapq.heappop(heap)
                 entry.due = None
                 del self._entries[entry.key]
+                self._sweep_where_most_are_of_no_use()
                 return entry.key
             self._settle_first()
         return None
@@ -116,6 +120,10 @@ class Deadlines(Generic[K]):
         entry.queued = entry.due
         self._count += 1
         heapq.heapreplace(self._heap, (entry.due, self._count, entry))
+
+    def _sweep_where_most_are_of_no_use(self) -> None:
+        if len(self._heap) > max(_SWEEP_FROM, ENTRIES_FOR_EACH * len(self._entries)):
+            self._sweep()
 
     def _sweep(self) -> None:
         self._heap = [each for each in self._heap if each[2].due is not None and each[2].queued == each[0]]
