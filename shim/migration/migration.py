@@ -48,6 +48,8 @@ from shim.upstream.errors import UpstreamError
 
 _CLUSTER_SECONDS: Final = 3.0
 """For so long each broker is waited for, all at once, by who looks."""
+_ZOOKEEPER_SECONDS: Final = 5.0
+"""And ZooKeeper, for what it has of one group, in which there may be many znodes."""
 _STATUSES_AT_ONCE: Final = 100
 _NAMES_AT_ONCE: Final = 1_000
 _ALONE_SECONDS: Final = 5.0
@@ -168,12 +170,14 @@ class Migration:
             offsets = await self._cluster_groups.offsets_of(told)
         except UpstreamError as error:
             raise Refused(f"the cluster cannot be asked: {error}") from error
-        planned = []
-        for group in groups:
-            if group in described:
-                planned.append(await self._planned(group, described[group], len(offsets.get(group, ()))))
-            else:
-                planned.append(await self._planned_served(group))
+        planned = await asyncio.gather(
+            *(
+                self._planned(group, described[group], len(offsets.get(group, ())))
+                if group in described
+                else self._planned_served(group)
+                for group in groups
+            )
+        )
         taken_over = [not each.hindrance and each.group in described for each in planned]
         why = await self._why_not_beside_shims() if any(taken_over) else ""
         return [each._replace(hindrance=why) if its else each for each, its in zip(planned, taken_over, strict=True)]
@@ -192,7 +196,7 @@ class Migration:
             return await self._planned_in_zookeeper(group)
         here = [each for each in described.members if self._hand_over.is_here(group, each.member_id)]
         hindrance = self._hand_over.hindrance(group, described, has_offsets=bool(count))
-        hindrance = hindrance or await self._differs_in_zookeeper(group)
+        hindrance = hindrance or await self._differs_in_zookeeper(group, _ZOOKEEPER_SECONDS)
         return Planned(group, described.group_state, len(described.members), len(here), count, hindrance)
 
     async def _planned_served(self, group: str) -> Planned:
@@ -204,9 +208,10 @@ class Migration:
 
     async def _planned_in_zookeeper(self, group: str) -> Planned:
         try:
-            count, members = len(await self._lookup.offsets(group)), await self._lookup.consumers(group)
-        except StoreError as error:
-            hindrance = f"whether ZooKeeper has offsets of it cannot be found out: {error}"
+            async with asyncio.timeout(_ZOOKEEPER_SECONDS):
+                count, members = len(await self._lookup.offsets(group)), await self._lookup.consumers(group)
+        except (StoreError, TimeoutError) as error:
+            hindrance = f"whether ZooKeeper has offsets of it cannot be found out: {_not_told(error)}"
             return Planned(group, UNKNOWN, None, None, None, hindrance, "zookeeper")
         if not (count or members):
             raise NotKnown(self._placements.nobody_has(group))
@@ -353,13 +358,14 @@ class Migration:
         await self._hand_over.take_over_without_offsets(group, cause)
         await self._stepping.move(group, Step.ZOOKEEPER_DUAL, cause)
 
-    async def _differs_in_zookeeper(self, group: str) -> str:
+    async def _differs_in_zookeeper(self, group: str, within_seconds: float | None = None) -> str:
         """Why it has to be said which offsets are right; "" where it has not."""
         try:
-            there = await self._lookup.offsets(group)
+            async with asyncio.timeout(within_seconds):
+                there = await self._lookup.offsets(group)
             in_cluster = await self._changing.cluster_offsets(group) if there else {}
-        except (StoreError, UpstreamError) as error:
-            return f"group {group}: whether ZooKeeper has other offsets of it cannot be found out: {error}"
+        except (StoreError, UpstreamError, TimeoutError) as error:
+            return f"group {group}: whether ZooKeeper has other offsets of it cannot be found out: {_not_told(error)}"
         return "" if not there else differs_from_zookeeper(group, in_cluster, there)
 
     async def advance(self, group: str, cause: str) -> GroupStatus:
@@ -411,6 +417,11 @@ class Migration:
         """None of one that is passed through."""
         served = self._placements.of(group) in SERVED
         return self._changing.coordinator(group).step_of(group) if served else None
+
+
+def _not_told(error: StoreError | UpstreamError | TimeoutError) -> str:
+    """A TimeoutError: of what ZooKeeper was asked."""
+    return f"ZooKeeper has not answered in {_ZOOKEEPER_SECONDS:g} s" if isinstance(error, TimeoutError) else str(error)
 
 
 def _not_heard_of(group: str) -> str:

@@ -1,11 +1,11 @@
-"""The brokers hang, and one looks at what the shim knows of its groups."""
+"""The brokers hang, or ZooKeeper does, and one looks at what the shim knows of its groups."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
 
-from shim.demo.parts import Broker
+from shim.demo.parts import Broker, ZooKeeper
 from tests.admin.live.running import offset_shim
 from tests.admin.running import Result
 from tests.conftest import TopicFactory
@@ -63,3 +63,23 @@ def test_every_look_tells_what_it_could_not_ask(
         assert "not all groups are known: " in planned.stderr
         assert f"group {theirs} is passed through, and not told of: " in described.stderr
         assert [line.split()[-2] for line in listed.stdout.splitlines()[1:]] == ["-"] * 3
+
+
+def test_a_plan_while_zookeeper_hangs(
+    broker: Broker, zookeeper: ZooKeeper, tmp_path: Path, make_topic: TopicFactory, fresh_name: Callable[[], str]
+) -> None:
+    """Each group would wait in its turn: of a few dozens none was told."""
+    topic, groups = make_topic(), sorted(fresh_name() for _ in range(8))
+    for group in groups:
+        commit(broker.bootstrap_servers, group, topic, 3)
+    with (
+        administered(broker, tmp_path / "data", "--zookeeper", zookeeper.connect_string) as at,
+        hung(zookeeper.pid),
+    ):
+        planned = at.migrate("plan", *groups)
+    assert planned.status == 1
+    rows = planned.json["groups"]
+    assert sorted(each["group"] for each in rows) == groups
+    for each in rows:
+        assert (each["state"], each["offsets"]) == ("Empty", 1)
+        assert "whether ZooKeeper has other offsets of it cannot be found out: " in each["hindrance"]

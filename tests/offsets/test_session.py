@@ -73,8 +73,9 @@ async def test_ephemeral_znodes_go_with_the_session(connect: str, ensemble: Ense
     assert await ensemble.get("/e") is None
 
 
-async def test_an_expired_session(ensemble: Ensemble, connect: str) -> None:
+async def test_an_expired_session(ensemble: Ensemble, connect: str, caplog: pytest.LogCaptureFixture) -> None:
     """It is expired as ZooKeeper's own tests do it: somebody takes the session over, and closes it."""
+    caplog.set_level("INFO")
     events = Events(ensemble)
     first = ensemble.session_id
     await ensemble.create("/e", ephemeral=True)
@@ -87,6 +88,11 @@ async def test_an_expired_session(ensemble: Ensemble, connect: str) -> None:
     while heard[-1] is not CONNECTED or LOST not in heard:
         heard.append(await events.next())
     assert heard[-2:] == [LOST, CONNECTED]
+    last = [(each.levelname, each.getMessage()) for each in caplog.records if "ZooKeeper at" in each.getMessage()][-2:]
+    assert last == [
+        ("WARNING", f"ZooKeeper at {connect}: the session has ended (lost), and another one is begun by itself"),
+        ("INFO", f"ZooKeeper at {connect}: connected"),
+    ]
     assert ensemble.session_id not in (None, first)
     assert await ensemble.get("/e") is None
     await ensemble.create("/e", ephemeral=True)
@@ -98,6 +104,16 @@ async def patient(connect: str) -> AsyncIterator[Ensemble]:
     """One whose requests wait for as long as a busy machine takes to start a server, and its session, too."""
     async with started(connect, session_ms=PATIENT_MS, request_ms=PATIENT_MS) as ensemble:
         yield ensemble
+
+
+async def test_that_it_is_connected_is_said_once(patient: Ensemble, caplog: pytest.LogCaptureFixture) -> None:
+    events, client = Events(patient), patient._session.client
+    assert client is not None
+    caplog.set_level("INFO")
+    for event in (CONNECTED, SUSPENDED, SUSPENDED, CONNECTED, CONNECTED):
+        patient._session._heard(client, event)
+        assert await events.next() is event
+    assert [each.getMessage().rpartition(": ")[2][:13] for each in caplog.records] == ["the connectio", "connected"]
 
 
 async def test_a_server_that_is_stopped_and_started_again(zookeeper: ZooKeeper, patient: Ensemble) -> None:

@@ -28,6 +28,14 @@ _EVENTS: Final = {
 }
 
 
+_SAID: Final = {
+    SessionEvent.CONNECTED: (logging.INFO, "%s: connected"),
+    SessionEvent.SUSPENDED: (logging.WARNING, "%s: the connection is gone (suspended), and is opened again by itself"),
+    SessionEvent.LOST: (logging.WARNING, "%s: the session has ended (lost), and another one is begun by itself"),
+}
+"""Level and template."""
+
+
 class Watcher(NamedTuple):
     """``watch`` as kazoo has it: called in kazoo's thread. Two of the same are equal, and kazoo keeps one at a znode,
     however often that is read. ``chroot``: of so many characters."""
@@ -52,6 +60,7 @@ class Session:
         self._client: Client | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._connected = False
+        self._said: SessionEvent | None = None
         self._open = asyncio.Event()  # whether requests are sent
         self._room = asyncio.Semaphore(MOST_UNDER_WAY)
         self._under_way: set[asyncio.Future[Any]] = set()
@@ -81,6 +90,7 @@ class Session:
         if client is None or self._loop is None:
             return None
         self._connected = False
+        self._said = None
         self._open.clear()
         self._overdue.clear()  # they say nothing about the server of the next session
         loop, gone = self._loop, self._loop.create_future()
@@ -184,7 +194,9 @@ class Session:
             return  # of a session that was let go
         self._connected = event is SessionEvent.CONNECTED
         self._open_or_not()
-        log.info("%s: %s", self._title, event.value)
+        if event is not self._said:  # a client may say twice that it is connected
+            self._said = event
+            log.log(*_SAID[event], self._title)
         for listener in self.listeners:
             asyncio.get_running_loop().call_soon(listener, event)
 
