@@ -71,6 +71,7 @@ class Desk:
             "OFFSET_SHIM_CACHE": str(cache_folder()),
             "HOME": str(folder),
             "TMPDIR": str(folder),
+            "CLASSPATH": _class_path().replace("$HOME", str(folder)),
         }
         (folder / ".cache").mkdir()
         (folder / ".cache" / "offset-shim").symlink_to(cache_folder())
@@ -127,3 +128,9 @@ class Desk:
     def log(self) -> str:
         """What was said on standard error by all that ran on."""
         return (self.folder / "log").read_text()
+
+
+def _class_path() -> str:
+    """As the README has it exported."""
+    (found,) = re.findall(r'^export PATH=\S+ CLASSPATH="(.+)"$', (ROOT / "README.md").read_text(), re.MULTILINE)
+    return str(found)

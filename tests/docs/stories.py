@@ -208,9 +208,7 @@ OLD_CONSUMER: Final = Step(
 REHEARSAL: Final[Story] = (OLD_ZOOKEEPER, SERVE_A_REHEARSAL, OLD_PRODUCER, OLD_CONSUMER)
 """`test_rehearsal.py` has them beside each other, as the page does."""
 
-STARTED_AGAIN: Final = Step(
-    'java -cp "$HOME/.cache/offset-shim/jars/kafka-4.3.1/*" kafka.Kafka FOLDER/broker/server.properties'
-)
+STARTED_AGAIN: Final = Step("java kafka.Kafka FOLDER/broker/server.properties")
 """The broker of a demo that was kept; tests/demo does that, and what the README has after it:"""
 SERVE_BY_HAND: Final = Step(
     "offset-shim serve --bootstrap-servers HOST:PORT --listen 127.0.0.1:19092 --data-dir FOLDER/new "
@@ -220,12 +218,9 @@ BY_HAND: Final[Story] = (
     Step("offset-shim migrate plan", says="demo-kafka-python"),
     Step("offset-shim migrate start --all", says="demo-kafka-python"),
     Step("offset-shim groups list --lag", says="demo-kafka-python"),
+    Step("seq 100 | java org.apache.kafka.tools.ConsoleProducer --bootstrap-server 127.0.0.1:19092 --topic numbers"),
     Step(
-        'seq 100 | java -cp "$HOME/.cache/offset-shim/jars/kafka-4.3.1/*" org.apache.kafka.tools.ConsoleProducer '
-        "--bootstrap-server 127.0.0.1:19092 --topic numbers"
-    ),
-    Step(
-        'java -cp "$HOME/.cache/offset-shim/jars/kafka-4.3.1/*" org.apache.kafka.tools.consumer.ConsoleConsumer '
+        "java org.apache.kafka.tools.consumer.ConsoleConsumer "
         "--bootstrap-server 127.0.0.1:19092 --topic numbers --group mynums --from-beginning --max-messages 60",
         says="\n60\n",
     ),

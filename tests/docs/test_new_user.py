@@ -120,6 +120,7 @@ def test_what_goes_on_is_the_last_of_its_terminal() -> None:
     """Whoever pastes a block is not left at a command that does not end."""
     section = (ROOT / "README.md").read_text().partition("## Try it by hand\n")[2].partition("\n## ")[0]
     terminals = [commands_of_page(f"```\n{block}```") for block in re.findall(r"```\n(.*?)```", section, re.DOTALL)]
+    assert terminals.pop(0) == [], "what is exported in each"
     assert len(terminals) == 3
     goes_on = (STARTED_AGAIN.doc, SERVE_BY_HAND.doc)
     assert [[at for at, each in enumerate(typed, 1) if each in goes_on] for typed in terminals] == [
