@@ -79,11 +79,15 @@ class Transaction(NamedTuple):
 
 @dataclass
 class Place:
-    """One broker. `accepted` are the (API key, version) pairs whose answers it gave, to the last byte as expected."""
+    """One broker. `accepted` are the (API key, version) pairs whose answers it gave, to the last byte as expected.
+
+    At the end no transaction is left open: groups in the same partition of the broker's log would wait for it.
+    """
 
     port: int
     release: str
     accepted: set[tuple[int, int]] = field(default_factory=set)
+    transactional_ids: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.client = WireClient(self.port)
@@ -95,6 +99,11 @@ class Place:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.client.close()
+        if self.transactional_ids:
+            with Place(self.port, self.release) as another:  # this connection may have ended with the test
+                version = another.newest(init_producer_id.API)
+                for each in self.transactional_ids:
+                    another.new_producer(version, each)  # aborts what is open
 
     def ask(self, api: Api[Request, Response], version: int, request: Request) -> Response:
         """The answer, of which no byte is left over, and which we would have written just so."""
@@ -248,6 +257,7 @@ class Place:
         transactional_id = f"transaction-{uuid.uuid4().hex[:12]}"
         request = find_coordinator.FindCoordinatorRequest(transactional_id, TRANSACTION)
         self.ask_until(find_coordinator.API, 1, request, lambda response: response.error_code)
+        self.transactional_ids.append(transactional_id)
         version = self.newest(init_producer_id.API)
         return Transaction(transactional_id, *self.new_producer(version, transactional_id))
 

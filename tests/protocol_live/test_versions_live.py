@@ -4,12 +4,14 @@ Kafka 4.3.1 for what it serves; for what Kafka 4 dropped, the oldest of the olde
 """
 
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from typing import Final
 
 import pytest
 
 import tests.protocol_live.scenarios  # noqa: F401 - fills SCENARIOS
 from protocol.apis import APIS
+from protocol.messages import list_transactions
 from shim.demo.parts import Broker
 from shim.demo.parts.jars import KAFKA
 from tests.legacy.parts import KAFKA_0_8, KAFKA_0_10, KAFKA_1, KAFKA_3, LegacyBroker
@@ -49,15 +51,12 @@ TRIED: Final[dict[tuple[int, int], str]] = {
 
 @pytest.fixture
 def place_at(broker: Broker, legacy: Callable[[str], LegacyBroker]) -> Iterator[Callable[[str], Place]]:
-    opened: list[Place] = []
+    with ExitStack() as opened:
 
-    def place(release: str) -> Place:
-        opened.append(Place(broker.port if release == KAFKA else legacy(release).port, release))
-        return opened[-1]
+        def place(release: str) -> Place:
+            return opened.enter_context(Place(broker.port if release == KAFKA else legacy(release).port, release))
 
-    yield place
-    for each in opened:
-        each.client.close()
+        yield place
 
 
 def in_order() -> list[tuple[int, int, str]]:
@@ -93,6 +92,15 @@ def test_every_version_is_tried_at_the_right_broker(place_at: Callable[[str], Pl
     for asked, release in TRIED.items():
         right = KAFKA if asked in has[KAFKA] else next(old for old in RELEASES if asked in has[old])
         assert release == right, asked
+
+
+def test_no_transaction_is_left_open(broker: Broker) -> None:
+    with Place(broker.port, KAFKA) as before:
+        made = before.new_transaction()
+        before.begin(made, before.new_topic())
+    with Place(broker.port, KAFKA) as place:
+        request = list_transactions.ListTransactionsRequest(("Ongoing",), (made.producer_id,))
+        assert place.ask(list_transactions.API, 0, request).transaction_states == ()
 
 
 @pytest.mark.parametrize(("key", "version"), sorted(ADVERTISED_ONLY))
