@@ -8,7 +8,7 @@ import os
 import random
 import re
 import signal
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -31,7 +31,7 @@ from tests.hung import hung
 from tests.serve.scraped import AdminPort, until
 from tests.serve.test_start import serve
 from tests.shim_process import Shim
-from tests.workers.conftest import OFFSETS_PARTITIONS, admin_of, shim_of
+from tests.workers.conftest import OFFSETS_PARTITIONS, PATIENT, admin_of, shim_of
 from tests.workers.groups import of_both
 from tests.workers.load import CLIENT_ID, SteadyGroup
 from tests.workers.processes import wait_until_gone, workers_of
@@ -141,10 +141,17 @@ def _consume_all(bootstrap: str, group: str, topic: str) -> None:
         consumer.close()
 
 
+@pytest.fixture
+def patient_shim(broker: Broker, data_dir: Path) -> Iterator[Shim]:
+    with shim_of(broker, data_dir, 2, PATIENT) as running:
+        yield running
+
+
 async def test_every_worker_has_clients_and_asks_the_other(
-    shim: Shim, topic: str, fresh_name: Callable[[], str]
+    patient_shim: Shim, topic: str, fresh_name: Callable[[], str]
 ) -> None:
     """Connections go to whichever is free, and each is served there whatever group it is about."""
+    shim = patient_shim
     names = of_both(fresh_name(), GROUPS)
     groups = steady(shim, names, topic, 1)
     await under_load(groups, lambda: None)  # a broker that is new has no coordinator yet that could tell of groups
