@@ -26,7 +26,8 @@ from tests.secured.way import Way, way_to
 from tests.shim_process import Shim
 from tests.wire import WireClient
 
-LIFETIME_S: Final = 2.5
+LIFETIME_S: Final = 5.0
+"""Clients authenticate again in the last tenth of it, and a busy machine may have no core for them meanwhile."""
 
 ALICE: Final = plain("alice")
 PLAIN: Final = (handshake(1, "PLAIN"), authenticate(2, ALICE))
@@ -79,8 +80,8 @@ def half_renewed(door: Door) -> None:
 def sooner(door: Door) -> None:
     """A token can end sooner."""
     with door.client() as client:
-        spoken(client, handshake(1, "OAUTHBEARER"), authenticate(2, bearer("alice", 1.5)), HEARTBEAT)
-        time.sleep(1.6)
+        spoken(client, handshake(1, "OAUTHBEARER"), authenticate(2, bearer("alice", LIFETIME_S / 2)), HEARTBEAT)
+        time.sleep(LIFETIME_S / 2 + 0.1)
         assert say(client, HEARTBEAT) == ENDED
 
 
@@ -117,7 +118,7 @@ def unnoticed(mechanism: str, way: Way) -> None:
             consumer.commit(asynchronous=False)
             (committed,) = consumer.committed([TopicPartition(topic, 0)], TIMEOUT_S)
             assert committed.offset == records
-            time.sleep(0.02)  # others go on beside it
+            time.sleep(0.1)  # others go on beside it
     finally:
         consumer.close()
     assert told == []
