@@ -73,6 +73,22 @@ def test_only_few_that_have_failed_are_tried_again(
     assert again == (tests if passes else [])
 
 
+def test_what_is_in_a_group_is_in_no_other() -> None:
+    """Nor twice in one; and each has a cache of its own."""
+    chosen = {}
+    for names in (*short.GROUPS, *short.BESIDE):
+        chosen[short._cache(Path("caches"), names)] = [Path(path) for path in short._paths(names)]
+    assert len(chosen) == len(short.GROUPS) + len(short.BESIDE)
+    paths = [path for group in chosen.values() for path in group]
+    assert len(paths) == len(set(paths))
+    assert not [path for path in paths if set(path.parents) & set(paths)]
+
+
+def test_a_name_that_stands_for_nothing_is_refused() -> None:
+    with pytest.raises(FileNotFoundError, match="no tests: nowhere"):
+        short._paths(["log", "nowhere"])
+
+
 def test_nor_where_the_environment_has_arguments(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(short, "Group", OneFails)
     monkeypatch.setattr(signal, "signal", lambda *_: None)
