@@ -56,7 +56,9 @@ class Writes(Protocol):
         """One decision's records, to be written with the partition's next flight."""
 
     def append_state(self, number: int, records: RecordSet) -> None:
-        """Likewise, of the shim's own state."""
+        """Likewise, of the shim's own state. It is on the way before what is appended after it: a process that dies
+        meanwhile leaves none of a decision's offsets without what it says beside them. What belongs together there is
+        a few records; many may be divided."""
 
     def flight_of(self, number: int) -> Flight | None:
         """The last flight with records of the partition: when it has landed, all that was decided is durable."""

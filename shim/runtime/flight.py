@@ -27,8 +27,8 @@ Batch = RecordSet | DroppingSet | TransactionalSet | EndOfTransaction
 """One decision's records, plain or in a transaction, or the end of a transaction."""
 
 
-HISTORY_SET_BYTES: Final = 16 << 20
-"""Of keys and values in one record set of the history."""
+SET_BYTES: Final = 16 << 20
+"""Of keys and values in one record set of the history, or of the shim's own state."""
 
 
 class PartitionRecords:
@@ -57,19 +57,23 @@ class PartitionRecords:
         elif history:
             self.history.append(history)
 
+    def add_state(self, records: RecordSet) -> None:
+        assert isinstance(records, list)
+        self.state += _divided(records)
 
-def _divided(history: list[Record]) -> Iterator[list[Record]]:
-    """That of a transaction, or of a group that is deleted, which has no bound, in sets that the log takes; nothing is
-    replayed from any."""
+
+def _divided(records: list[Record]) -> Iterator[list[Record]]:
+    """What a transaction has to say, or a group that is deleted, which has no bound, in sets that the log takes: each
+    record of the history, and each note of many, is right by itself."""
     first = size = 0
-    for at, (key, value) in enumerate(history):
+    for at, (key, value) in enumerate(records):
         more = len(key) + len(value or b"")
-        if at > first and size + more > HISTORY_SET_BYTES:
-            yield history[first:at]
+        if at > first and size + more > SET_BYTES:
+            yield records[first:at]
             first, size = at, 0
         size += more
-    if history:
-        yield history[first:]
+    if records:
+        yield records[first:]
 
 
 class Flight:
@@ -94,7 +98,7 @@ class Flight:
         self.begin(partition, timeout_seconds).add(records, history)
 
     def append_state(self, partition: int, records: RecordSet, timeout_seconds: float) -> None:
-        self.begin(partition, timeout_seconds).state.append(records)
+        self.begin(partition, timeout_seconds).add_state(records)
 
     def begin(self, partition: int, timeout_seconds: float) -> PartitionRecords:
         """It flies for this partition, too, if there is nothing to write."""

@@ -83,11 +83,11 @@ class Runtime(ServedPartitions):
             self._telling.tell(events)
         for ticket, _ in answers:
             del partition.waiting[ticket]
+        if state:
+            writes.append_state(number, list(state))
         for batch in batches:
             writes.append(number, batch, history)
             history = []
-        if state:
-            writes.append_state(number, list(state))
         if answers:
             _tell(answers, number, writes.awaited(number) if after_flight or batches or state else None)
         self._arm(partition)

@@ -177,10 +177,10 @@ class Writer:
         writes: list[PartitionWrite] = []
         history: dict[int, list[RecordSet]] = {}
         for number, records in flight.records.items():
+            if records.state:  # first: what was decided with offsets says what these mean
+                writes.append(_new(PartitionWrite, (number, records.state, now, STATE_TOPIC)))
             if records.offsets:
                 writes.append(_new(PartitionWrite, (number, records.offsets, now, OFFSETS_TOPIC)))
-            if records.state:
-                writes.append(_new(PartitionWrite, (number, records.state, now, STATE_TOPIC)))
             if records.history and number not in self._without_history:
                 history[number] = records.history
         may_wait: MayWait | None = _new(MayWait, (HISTORY_TOPIC, now, history)) if history else None

@@ -10,6 +10,8 @@ import pytest
 from protocol.own.state_log import NO_OFFSET, Hands, Step, WrittenValue
 from shim.coordinator import OffsetReset
 from shim.coordinator.state.offsets import Moved
+from shim.log.checkpoint import TopicPartition
+from shim.migration.own_offsets import own_offsets
 from tests.kafka_log.deciding import Deciding
 
 from .driving import CALLER
@@ -70,6 +72,20 @@ def test_there_and_back(commit: _Commits) -> None:
     commit(d, ELSE)
     commit(d, BOTH_HAD)
     assert _noted(d) == ON_ITS_WAY_BACK
+
+
+def test_wherever_the_topic_ends_the_note_is_there_before_what_it_is_of() -> None:
+    """One who dies in between leaves the one without the other."""
+    d = _begun()
+    d.most_bytes = 0
+    first = len(d.topic.ends)
+    _plainly(d, ELSE)
+    _in_a_transaction(d, BOTH_HAD)
+    left = [d.topic.replayed(end) for end in d.topic.ends[first:]]
+    there = [(dict(own_offsets(each, "g"))[TopicPartition(*AT)].offset, each.written("g")[AT]) for each in left]
+    assert (BOTH_HAD, NOTED) not in there
+    assert (ELSE, ON_ITS_WAY_BACK) in there
+    assert there[-1] == (BOTH_HAD, ON_ITS_WAY_BACK)
 
 
 def test_an_offset_of_minus_one_is_not_taken_for_the_note() -> None:

@@ -228,7 +228,7 @@ async def test_a_transaction_of_much_history_ends_as_any(tmp_path: Path, monkeyp
     """The log takes no record set beyond a limit, and there is none on how many offsets a transaction commits."""
     monkeypatch.setattr(batching, "MAX_BATCH_BYTES", 40_000)
     monkeypatch.setattr(batching, "MAX_RECORD_SET_BYTES", 60_000)
-    monkeypatch.setattr(flight, "HISTORY_SET_BYTES", 20_000)
+    monkeypatch.setattr(flight, "SET_BYTES", 20_000)
     async with running(tmp_path) as shim:
         cluster = Cluster()
         following = await follows(shim, cluster)

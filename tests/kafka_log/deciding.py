@@ -25,7 +25,7 @@ from shim.coordinator import (
     Reset,
     TransactionEnd,
 )
-from shim.kafka_log.writing.translating import SET_BYTES, state_set, topic_sets
+from shim.kafka_log.writing.translating import SET_BYTES, state_sets, topic_sets
 from shim.runtime.encoding import encoded
 from shim.runtime.flight import Batch, Record
 from shim.runtime.partition import Partition
@@ -56,14 +56,14 @@ class Deciding(Driven):
             written |= {(of.group, of.topic, number) for of in outcome.rows for number, *_ in of.rows.values()}
             self.in_cluster = {each: its or each[1] in written for each, its in self.in_cluster.items()}
         batches, _, _, state, _ = encoded(self.partition.waiting, outcome)
+        self.state_records += state
+        for record_set in state_sets(state, self.most_bytes) if state else ():
+            self.topic.append(record_set)
         for batch in batches:
             self.batches.append(batch)
             self.local.append(batch)
             for record_set in topic_sets(batch, self.most_bytes):
                 self.topic.append(record_set)
-        if state:
-            self.state_records += state
-            self.topic.append(state_set(state))
 
     def overruled_in_cluster(self) -> set[Key]:
         """What it has to be told of, where nobody has."""

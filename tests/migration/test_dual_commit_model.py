@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from compat import zookeeper as layout
-from protocol.own.state_log import Step
+from protocol.own.state_log import STATE_TOPIC, Step
 from shim.coordinator import GroupCoordinator, GroupEvent
 from shim.log.checkpoint import TopicPartition
 from shim.migration.own_offsets import own_offsets
@@ -137,7 +137,7 @@ async def _left_after_a_kill_between_the_logs(data_dir: Path) -> bytes:
         await shim.does(shim.stepping.move("g", step, "a test"))
         await asyncio.sleep(SOON_SECONDS)
     killed = asyncio.Event()
-    shim.disk.tear(killed.set)
+    shim.disk.tear(killed.set, STATE_TOPIC)
     tree.put(path, b"7")
     await killed.wait()
     await shim.kill()

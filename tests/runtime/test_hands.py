@@ -12,12 +12,17 @@ from typing import Any
 import pytest
 
 from protocol.errors import ErrorCode
+from protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
 from protocol.offsets_log import OffsetCommitKey, OffsetCommitValue
-from protocol.own.state_log import STATE_TOPIC, GroupHandsKey, GroupHandsValue, Hands, encode_state
+from protocol.own.state_log import STATE_TOPIC, GroupHandsKey, GroupHandsValue, Hands, Step, WrittenValue, encode_state
 from shim.config import Settings
-from shim.coordinator import GroupCoordinator, Outcome
-from shim.log import PartitionWrite
-from shim.runtime import Clock, LocalBackend, Runtime, open_log
+from shim.coordinator import Caller, GroupCoordinator, Outcome
+from shim.log import PartitionWrite, batching
+from shim.runtime import Clock, LocalBackend, Runtime, flight, open_log
 
 SETTINGS = Settings(offsets_topic_num_partitions=3)
 WAIT_SECONDS = 30
@@ -117,3 +122,37 @@ async def test_a_partition_whose_hands_are_not_known_is_not_served(
     async with runtime_at(tmp_path) as runtime:
         assert [runtime.coordinator(number) is None for number in range(3)] == [number == wrong for number in range(3)]
     assert f"__offset_shim_state-{wrong}" in caplog.text
+
+
+async def test_what_is_said_beside_offsets_is_on_its_way_before_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Were the offsets of a group gone, and not yet that it is served, those that the cluster has would rise again."""
+    topic = OffsetCommitRequestTopic("t", partitions=(OffsetCommitRequestPartition(0, 7),))
+    request = OffsetCommitRequest("g", topics=(topic,))
+    caller = Caller("client", "/127.0.0.1")
+    appended: list[str] = []
+    async with runtime_at(tmp_path) as runtime:
+        await decided(runtime, "g", lambda its, now, asker: its.offset_commit(now, caller, 8, request, asker))
+        for name in ("append", "append_state"):
+            monkeypatch.setattr(runtime._writes, name, lambda *_, name=name: appended.append(name))
+        await decided(runtime, "g", lambda its, now, asker: its.delete_group(now, caller, "g", asker))
+    assert appended == ["append_state", "append"]
+
+
+async def test_notes_of_many_offsets_are_more_than_one_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The log takes none beyond a limit, and there is none on how many partitions a group has."""
+    monkeypatch.setattr(batching, "MAX_BATCH_BYTES", 4_000)
+    monkeypatch.setattr(batching, "MAX_RECORD_SET_BYTES", 6_000)
+    monkeypatch.setattr(flight, "SET_BYTES", 2_000)
+    notes: dict[tuple[str, int], WrittenValue | None] = {("t", at): WrittenValue(at, 1) for at in range(300)}
+    async with runtime_at(tmp_path) as runtime:
+        await decided(
+            runtime, "g", lambda its, now, asker: its.take_in_hand(now, "g", Hands.SERVED, "", asker, Step.KAFKA_DUAL)
+        )
+        noted = await decided(runtime, "g", lambda its, now, asker: its.write_ahead(now, "g", notes, asker))
+        assert noted.done
+    async with runtime_at(tmp_path) as runtime:
+        coordinator = runtime.coordinator(runtime.partition_of("g"))
+        assert coordinator is not None
+        assert coordinator.written("g") == notes

@@ -16,7 +16,7 @@ from typing import cast
 from shim.boottime import boottime
 from shim.kafka_log.history.writing import HistoryTopic
 from shim.kafka_log.owning.owned_topic import OwnedTopic
-from shim.kafka_log.writing.translating import state_set, topic_sets
+from shim.kafka_log.writing.translating import state_sets, topic_sets
 from shim.metrics import FlushCounts
 from shim.runtime.backend import Reports
 from shim.runtime.clock import Clock
@@ -79,7 +79,7 @@ class TopicFlights:
 
     def append_state(self, number: int, records: RecordSet) -> None:
         assert isinstance(records, list)
-        self._next_of(number).begin(number, self._commit_timeout).offsets.append(state_set(records))
+        self._next_of(number).begin(number, self._commit_timeout).offsets += state_sets(records)
 
     def _next_of(self, number: int) -> Flight:
         flight = self._next.get(number)

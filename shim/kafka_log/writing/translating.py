@@ -25,7 +25,7 @@ from shim.log import DroppingSet, EndOfTransaction, TransactionalSet
 from shim.runtime.flight import Batch, Record, RecordSet
 
 SET_BYTES: Final = (16 << 20) - HEADER_SIZE
-"""Of one record set of the end of a transaction in a batch, so that a batch with it is no larger than the topic's
+"""Of one record set that can be divided, so that a batch with it is no larger than the topic's
 ``max.message.bytes``."""
 
 
@@ -46,9 +46,10 @@ def topic_sets(batch: Batch, most_bytes: int = SET_BYTES) -> list[RecordSet]:
             return [batch]
 
 
-def state_set(records: Iterable[Record]) -> list[Record]:
-    """The record set that says what these records of `__offset_shim_state` say."""
-    return [(own_state(key), value) for key, value in records]
+def state_sets(records: Iterable[Record], most_bytes: int = SET_BYTES) -> list[RecordSet]:
+    """The record sets that say what these records of `__offset_shim_state` say: one, but for those that are larger than
+    ``most_bytes``, which are notes of many offsets, each right by itself."""
+    return list(_shares(([(own_state(key), value)] for key, value in records), most_bytes))
 
 
 def _pending(batch: TransactionalSet) -> list[Record]:

@@ -15,10 +15,20 @@ from protocol.offsets_log import (
     encode_value,
 )
 from protocol.own.position import Position, Producer
-from protocol.own.topic_log import PendingKey, PositionKey, decode_own, is_own, pending, pending_key, position_record
+from protocol.own.state_log import WrittenKey, WrittenValue, encode_state
+from protocol.own.topic_log import (
+    PendingKey,
+    PositionKey,
+    decode_own,
+    is_own,
+    own_state,
+    pending,
+    pending_key,
+    position_record,
+)
 from protocol.records.batches import encoded_size
 from shim.coordinator import CoordinatorSettings
-from shim.kafka_log.writing.translating import SET_BYTES, topic_sets
+from shim.kafka_log.writing.translating import SET_BYTES, state_sets, topic_sets
 from shim.log import DroppingSet, EndOfTransaction, TransactionalSet
 from shim.log.batching import prepare_batches
 from shim.runtime.flight import PartitionRecords, RecordSet
@@ -198,6 +208,16 @@ def test_a_set_is_no_larger_than_a_batch_may_be() -> None:
         (batch,) = prepare_batches(0, [record_set], START)
         assert len(batch.data) <= 16 << 20
     assert known(d.topic.replayed())["offsets"] == known(d.coordinator)["offsets"]
+
+
+def test_notes_of_many_offsets_are_divided_likewise() -> None:
+    notes = [encode_state((WrittenKey("g", "t" * 2_000, at), WrittenValue(at, 1))) for at in range(10_000)]
+    sets = state_sets(notes)
+    assert len(sets) == 2
+    for record_set in sets:
+        (batch,) = prepare_batches(0, [record_set], START)
+        assert len(batch.data) <= 16 << 20
+    assert [record for each in sets for record in each] == [(own_state(key), value) for key, value in notes]
 
 
 @pytest.mark.parametrize("kind", [TransactionalSet, EndOfTransaction])

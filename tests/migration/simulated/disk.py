@@ -11,7 +11,6 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, Final, TypeVarTuple
 
-from protocol.own.state_log import STATE_TOPIC
 from shim.runtime.writing_thread import WritingThread
 from tests.log.faulty_files import NeverSyncedFiles
 
@@ -56,12 +55,12 @@ class Disk(NeverSyncedFiles):
 
         self.faults[method] = fails
 
-    def tear(self, killed: Callable[[], None]) -> None:
-        """The process is killed before it writes its own state the next time: of what was to be written together the
-        offsets are."""
+    def tear(self, killed: Callable[[], None], before: str) -> None:
+        """The process is killed before it writes to that topic's log the next time: what was to be written together is
+        there in part."""
 
         def fails(path: Path) -> None:
-            if f"{STATE_TOPIC}-" in str(path):
+            if path.parent.name.startswith(f"{before}-"):
                 self.faults.pop("pwrite", None)
                 self.dead = True
                 killed()

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from compat import zookeeper as layout
-from protocol.own.state_log import ZOOKEEPER_IS_RIGHT, Step
+from protocol.own.state_log import STATE_TOPIC, ZOOKEEPER_IS_RIGHT, Step
+from shim.log import OFFSETS_TOPIC
 from shim.migration.words import Refused
 from tests.migration.simulated.history import PARTITIONS, By, History, Value
 from tests.migration.simulated.shim_process import TOPIC, NotDone, ShimProcess
@@ -273,7 +274,7 @@ class World:
         shim = self._live()
         if self.torn and self.rng.random() < 0.3:
             killed = asyncio.Event()
-            shim.disk.tear(killed.set)
+            shim.disk.tear(killed.set, self.rng.choice((OFFSETS_TOPIC, STATE_TOPIC)))
             try:
                 async with asyncio.timeout(2):
                     await killed.wait()
