@@ -10,6 +10,7 @@ from protocol.messages.sync_group import SyncGroupResponse
 from protocol.offsets_log import OffsetCommitKey, OffsetCommitValue
 from protocol.own.history_log import DELETED, NO_OFFSET, HistoryRecord, OffsetHistoryKey, OffsetHistoryValue, Who
 from protocol.own.state_log import (
+    NOT_CARRIED,
     GroupChangeKey,
     GroupHandsKey,
     GroupHandsValue,
@@ -43,7 +44,7 @@ _new: Any = tuple.__new__  # it skips the constructors of named tuples
 class Decision:
     """What one request, or the deadlines that came up, is deciding at `now` (milliseconds since the epoch)."""
 
-    __slots__ = ("cuts", "dropped", "events", "history", "now", "outcome", "rows", "state")
+    __slots__ = ("cuts", "dropped", "events", "history", "now", "outcome", "rows", "said", "state")
 
     def __init__(self, state: PartitionState, now: int) -> None:
         self.state = state
@@ -52,6 +53,7 @@ class Decision:
         self.cuts: list[int] = []
         self.dropped: list[tuple[int, PendingKey]] = []
         self.rows: list[RowsOfTopic] = []
+        self.said: list[StateRecord] = []
         self.events: list[GroupEvent] | None = None
         self.outcome: Outcome = _new(Outcome, ([], [], self.history, self.cuts, None, self.rows, (), self.dropped, ()))
 
@@ -81,7 +83,7 @@ class Decision:
         if self.state.hands_of(group_id) is not None:  # names that somebody once tried are not worth a second one
             records.append((GroupChangeKey(group_id, self.now), value))
         self.state.replay_hands(group_id, value)
-        self.outcome = self.outcome._replace(state=(*self.outcome.state, *records))
+        self._say(records)
 
     def mark_served(self, group_id: str) -> None:
         """A group that goes was served, if there is no word on it: what the cluster has of it must not rise again."""
@@ -95,7 +97,12 @@ class Decision:
             key = WrittenKey(group_id, topic, partition)
             self.state.replay_written(key, value)
             records.append((key, value))
-        self.outcome = self.outcome._replace(state=(*self.outcome.state, *records))
+        self._say(records)
+
+    def _say(self, records: Sequence[StateRecord]) -> None:
+        if not self.said:  # of most decisions nothing is
+            self.outcome = self.outcome._replace(state=self.said)
+        self.said.extend(records)
 
     def begin_batch(self) -> None:
         """What is written from here on may become durable later than what was written before."""
@@ -138,7 +145,22 @@ class Decision:
                     deleted=deleted,
                 )
                 self.history.append((OffsetHistoryKey(key.group, key.topic, key.partition, self.now), value))
+        if key.group in state.written and state.step_of(key.group) is Step.KAFKA_DUAL:
+            self._note_deletion(key)
         self.write(key, None)
+
+    def _note_deletion(self, key: OffsetCommitKey) -> None:
+        """Nothing is there again: what is noted of ZooKeeper may say that there was nothing before, too, and after a
+        crash nothing else tells that from no change at all."""
+        at = (key.topic, key.partition)
+        noted, its = self.state.written[key.group].get(at), self.state.offsets.committed.get(key.group, *at)
+        if noted is None or its is None:
+            return
+        if noted.replaced == NO_OFFSET:
+            self.write_written(key.group, {at: noted._replace(replaced=NOT_CARRIED)})
+        elif noted.replaced == NOT_CARRIED and noted.offset == NO_OFFSET and its.offset >= 0:
+            # Some offset stood there before one that nobody was about to write.
+            self.write_written(key.group, {at: WrittenValue(its.offset, noted.version - 1)})
 
     def tell(self, event: GroupEvent) -> None:
         """Whoever looks after the group."""

@@ -74,7 +74,7 @@ def test_it_is_written_once(hands: Hands) -> None:
     value = GroupHandsValue(hands, START, "why")
     assert done
     assert outcome.records == []
-    assert outcome.state == ((GroupHandsKey("g"), value),)
+    assert outcome.state == [(GroupHandsKey("g"), value)]
     assert d.coordinator.hands() == {"g": value}
     assert d.coordinator.hands_of("g") is hands
     done, outcome = take(d, hands)
@@ -84,7 +84,7 @@ def test_it_is_written_once(hands: Hands) -> None:
     done, outcome = take(d, other)
     value = GroupHandsValue(other, START + 5, "why")
     assert done
-    assert outcome.state == ((GroupHandsKey("g"), value), (GroupChangeKey("g", START + 5), value))
+    assert outcome.state == [(GroupHandsKey("g"), value), (GroupChangeKey("g", START + 5), value)]
 
 
 def test_it_outlives_the_group() -> None:

@@ -74,6 +74,34 @@ def test_there_and_back(commit: _Commits) -> None:
     assert _noted(d) == ON_ITS_WAY_BACK
 
 
+def _deleted(d: Deciding) -> None:
+    d.delete_offsets(("orders", [0]))
+
+
+def _group_deleted(d: Deciding) -> None:
+    d.delete_group("g")
+
+
+@pytest.mark.parametrize("goes", [_deleted, _group_deleted])
+def test_what_is_deleted_behind_the_way_back_is_not_as_noted(goes: Callable[[Deciding], None]) -> None:
+    """Otherwise what somebody wrote before that would be carried, as if both had had none."""
+    d = _begun()
+    _plainly(d, ELSE)
+    _plainly(d, BOTH_HAD)
+    assert _noted(d) == ON_ITS_WAY_BACK
+    goes(d)
+    assert _noted(d) == NOTED
+
+
+@pytest.mark.parametrize("goes", [_deleted, _group_deleted])
+def test_the_first_offset_is_carried_and_deleted(goes: Callable[[Deciding], None]) -> None:
+    """It would be carried once more."""
+    d = _begun(noted=WrittenValue(ELSE, VERSION, NO_OFFSET))
+    d.take(d.coordinator.carry(d.now, "g", {AT: ELSE}, d.ticket()))
+    goes(d)
+    assert _noted(d) == WrittenValue(ELSE, VERSION)
+
+
 def test_wherever_the_topic_ends_the_note_is_there_before_what_it_is_of() -> None:
     """One who dies in between leaves the one without the other."""
     d = _begun()

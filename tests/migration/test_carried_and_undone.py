@@ -89,3 +89,49 @@ def test_a_partition_that_is_read_back_behind_it(tmp_path: Path) -> None:
             assert at.log == at.zookeeper == {0: BEFORE, 1: ALONE}
 
     virtual_time.run(lived())
+
+
+@pytest.mark.parametrize("deletes", [_deleted, _topic_deleted])
+def test_a_sudden_end_between_a_carry_and_its_second_note(
+    deletes: _Done, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A client deletes meanwhile what the log had nothing of before."""
+
+    async def lived() -> None:
+        async with at_kafka_dual(tmp_path, BEFORE) as at:
+            is_carried, log = asyncio.Event(), at.shim.dual_commit._turn._log
+            carry = log.carry
+
+            async def held(*what: Any) -> None:
+                await carry(*what)
+                is_carried.set()
+                await asyncio.Event().wait()
+
+            monkeypatch.setattr(log, "carry", held)
+            at.consumer(1, ALONE)
+            await is_carried.wait()
+            assert at.log == {0: BEFORE, 1: ALONE}
+            left = {0: BEFORE} if deletes is _deleted else {}
+            await deletes(at)
+            assert at.log == left
+            await at.ends_suddenly()
+            assert at.log == left
+
+    virtual_time.run(lived())
+
+
+def test_a_sudden_end_behind_a_deletion_of_what_had_come_back(tmp_path: Path) -> None:
+    """While ZooKeeper is away, where an old consumer goes on writing meanwhile."""
+
+    async def lived() -> None:
+        async with _begun(tmp_path) as at:
+            at.shim.ensemble.lose()
+            for offset in (ALONE + 1, ALONE):
+                await at.commit({1: offset})
+            for offset in (ALONE + 2, ALONE + 3):
+                at.consumer(1, offset)
+            await _topic_deleted(at)
+            await at.ends_suddenly()
+            assert at.log == {}
+
+    virtual_time.run(lived())
