@@ -59,6 +59,16 @@ IN_ZOOKEEPER: Final = ZOOKEEPER_IS_RIGHT | {Step.KAFKA_DUAL}
 """The offsets are there, too."""
 
 
+class About(IntEnum):
+    """``STANDS``: it does, or nothing more is known, as before this was noted. ``WRITES``: it is about to be written,
+    and whether it was nobody knows. ``RESTORES``: likewise, and it is what both had until somebody deleted the znode.
+    """
+
+    STANDS = 0
+    WRITES = 1
+    RESTORES = 2
+
+
 class GroupHandsKey(NamedTuple):
     group: String
     tagged: TaggedFields = ()
@@ -98,11 +108,13 @@ class WrittenValue(NamedTuple):
     `replaced`: of what somebody else has written there, what the log had until it was carried (-1 for nothing): where
     it still has that, it was not. `NOT_CARRIED` of what is the shim's own. An `offset` of `NO_OFFSET` is about to be
     written by nobody: the log has had something else than the version before says, and has come back to that.
+    `about`: one of `About`.
     """
 
     offset: Int64
     version: Int32
     replaced: Annotated[Int64, tag(0)] = NOT_CARRIED
+    about: Annotated[Int8, tag(1)] = 0
     tagged: TaggedFields = ()
 
 

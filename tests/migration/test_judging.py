@@ -15,7 +15,7 @@ AT: Final = ("orders", 0)
 class Case(NamedTuple):
     """``before``: offset and version that are known; ``attempted``: what was about to be written; ``there``: what was
     read; ``own``: what the log has; ``undone``: of that, what was told to have failed (-1: nothing was); ``moved``:
-    the log has had something else meanwhile."""
+    the log has had something else meanwhile; ``sure``: what was attempted stood there for certain."""
 
     why: str
     there: tuple[int, int]
@@ -26,6 +26,7 @@ class Case(NamedTuple):
     undone: int | None = -1
     adopted: bool = True
     moved: bool = False
+    sure: bool = False
 
 
 CASES: Final = (
@@ -50,9 +51,12 @@ CASES: Final = (
     Case("after a crash: it was written", (6, 4), 6, Verdict.KNOWN, attempted=(6, 4)),
     Case("after a crash: it was not written", (5, 3), 6, Verdict.KNOWN, attempted=(6, 4)),
     Case("after a crash: somebody was faster", (7, 4), 6, Verdict.OURS, attempted=(6, 4)),
-    Case("after a crash: somebody has written since", (7, 5), 6, Verdict.CARRY, attempted=(6, 4)),
-    Case("after a crash: and the log has moved on", (7, 5), 8, Verdict.OURS, attempted=(6, 4)),
-    Case("after a crash: created anew", (7, 0), 6, Verdict.CARRY, attempted=(6, 4)),
+    Case("after a crash: somebody has written more than once", (7, 5), 6, Verdict.OURS, attempted=(6, 4)),
+    Case("after a crash: somebody has written since", (7, 5), 6, Verdict.CARRY, attempted=(6, 4), sure=True),
+    Case("after a crash: and the log has moved on", (7, 5), 8, Verdict.OURS, attempted=(6, 4), sure=True),
+    Case("after a crash: created anew by somebody", (7, 0), 6, Verdict.OURS, attempted=(6, 4)),
+    Case("after a crash: created anew", (7, 0), 6, Verdict.CARRY, attempted=(6, 4), sure=True),
+    Case("after a crash: created anew, as often as it was", (7, 4), 6, Verdict.CARRY, attempted=(6, 4), sure=True),
     Case("after a crash: deleted by the shim, then created anew", (7, 0), None, Verdict.CARRY, attempted=(6, 4)),
     Case("after a crash: created anew, and the log has moved on", (7, 0), 8, Verdict.OURS, attempted=(6, 4)),
     Case("the log has moved on, and come back", (7, 4), 5, Verdict.OURS, before=(5, 3), moved=True),
@@ -73,6 +77,8 @@ def test_verdict(case: Case) -> None:
         znodes.stands(AT, StoredOffset(*case.before))
     if case.attempted is not None:
         znodes.attempted[AT] = StoredOffset(*case.attempted)
+    if case.sure:
+        znodes.sure.add(AT)
     if case.undone != -1:
         znodes.undone[AT] = case.undone
     if case.moved:
@@ -133,7 +139,7 @@ def test_what_has_come_back_is_written_once_more() -> None:
     assert znodes.owed({AT: 5}) == {AT: 5}
     znodes.attempt({AT: StoredOffset(5, 4)})
     assert znodes.owed({AT: 5}) == {AT: 5}, "nobody knows yet"
-    assert znodes.judge(AT, StoredOffset(7, 5), 5) is Verdict.CARRY, "it was written, and then somebody else has"
+    assert znodes.judge(AT, StoredOffset(7, 5), 5) is Verdict.OURS, "it may not have been, and somebody wrote twice"
     assert znodes.judge(AT, StoredOffset(7, 4), 5) is Verdict.OURS, "somebody else was faster"
     znodes.stands(AT, StoredOffset(5, 4))
     assert not znodes.to_write({AT: 5})

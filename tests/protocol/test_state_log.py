@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from protocol.errors import DecodeError
 from protocol.own.state_log import (
+    About,
     GroupChangeKey,
     GroupHandsKey,
     GroupHandsValue,
@@ -35,7 +36,7 @@ values = st.builds(
 )
 numbers = st.integers(-(2**31), 2**31 - 1)
 written_keys = st.builds(WrittenKey, names, names, numbers, st.just(()))
-written = st.builds(WrittenValue, times, numbers, times, st.just(()))
+written = st.builds(WrittenValue, times, numbers, times, st.sampled_from(list(map(int, About))), st.just(()))
 records: st.SearchStrategy[StateRecord] = st.tuples(keys, values) | st.tuples(written_keys, written | st.none())
 
 

@@ -14,7 +14,7 @@ import time
 from collections.abc import Mapping
 from typing import Final
 
-from protocol.own.state_log import IN_ZOOKEEPER, NOT_CARRIED, ZOOKEEPER_IS_RIGHT, Hands, Step
+from protocol.own.state_log import IN_ZOOKEEPER, ZOOKEEPER_IS_RIGHT, Hands, Step
 from shim.coordinator import GroupCoordinator
 from shim.migration.compared import differences_to_zookeeper
 from shim.migration.dual.judging import Znodes, is_own, next_version
@@ -84,15 +84,7 @@ class DualCommit:
     def _enter(self, group: str, coordinator: GroupCoordinator, *, read_anew: bool) -> Followed:
         znodes = Znodes()
         if coordinator.step_of(group) not in ZOOKEEPER_IS_RIGHT:
-            written = coordinator.written(group)
-            znodes = Znodes(
-                {at: StoredOffset(value.offset, value.version) for at, value in written.items()},
-                {
-                    at: value.replaced if value.replaced >= 0 else None
-                    for at, value in written.items()
-                    if value.replaced != NOT_CARRIED
-                },
-            )
+            znodes = Znodes(coordinator.written(group))
         found = self._groups[group] = Followed(znodes, read_anew=read_anew)
         self._log.moved.add(group)
         self.watch.watch(group)

@@ -6,10 +6,10 @@ the log has moved on since the two were last alike: then what it has stands, and
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from enum import Enum, auto
 
-from protocol.own.state_log import WrittenValue
+from protocol.own.state_log import NOT_CARRIED, About, WrittenValue
 from shim.offsets.store import ABSENT, Partition, StoredOffset
 
 
@@ -25,33 +25,49 @@ class Verdict(Enum):
 class Znodes:
     """Of the offsets of one group: what the log knows of what stands there.
 
-    ``attempted``: what was about to be written, of which nobody knows whether it was: after a crash, or where ZooKeeper
-    was lost on the way. ``alike``: what both had when they were last alike, None for nothing; of a znode that has been
-    deleted since, too. ``moved``: where the log has had something else since then, or since what was attempted, which
-    it may not have any more. ``adopted``: whether the log has what stands there; until then ZooKeeper is right.
-    ``undone``: what the log has (None: nothing) and whoever committed it was told that it failed: anybody else's is
-    newer. ``deleted``: by the shim, and nothing was seen there since. ``replaced``: what the log had (None: nothing)
-    when it was about to carry what was attempted. ``restored``: of what was attempted, where the log had not moved, but
-    the znode was gone.
+    ``attempted``: what was about to be written, of which nobody knows whether it was: where ZooKeeper was lost on the
+    way, or after a crash. ``sure``: of what is noted, after a crash, what stood there for certain. ``alike``: what both
+    had when they were last alike, None for nothing; of a znode that has been deleted since, too. ``moved``: where the
+    log has had something else since then, or since what was attempted, which it may not have any more. ``adopted``:
+    whether the log has what stands there; until then ZooKeeper is right. ``undone``: what the log has (None: nothing)
+    and whoever committed it was told that it failed: anybody else's is newer. ``deleted``: by the shim, and nothing was
+    seen there since. ``replaced``: what the log had (None: nothing) when it was about to carry what was attempted.
+    ``restored``: of what was attempted, where the log had not moved, but the znode was gone. ``unsaid``: where what
+    is noted is not what is known by now.
     """
 
-    __slots__ = ("adopted", "alike", "attempted", "deleted", "known", "moved", "replaced", "restored", "undone")
+    __slots__ = (
+        "adopted",
+        "alike",
+        "attempted",
+        "deleted",
+        "known",
+        "moved",
+        "replaced",
+        "restored",
+        "sure",
+        "undone",
+        "unsaid",
+    )
 
-    def __init__(
-        self,
-        attempted: Mapping[Partition, StoredOffset] | None = None,
-        replaced: Mapping[Partition, int | None] | None = None,
-    ) -> None:
-        """``attempted``: None where nothing has been adopted yet."""
-        self.replaced = dict(replaced or {})
+    def __init__(self, noted: Mapping[Partition, WrittenValue] | None = None) -> None:
+        """``noted``: None where nothing has been adopted yet."""
+        its = noted or {}
+        self.attempted = {at: StoredOffset(value.offset, value.version) for at, value in its.items()}
+        self.sure = {at for at, value in its.items() if value.about == About.STANDS}
+        self.restored = {at for at, value in its.items() if value.about == About.RESTORES}
+        self.unsaid = its.keys() - self.sure
+        self.replaced = {
+            at: value.replaced if value.replaced >= 0 else None
+            for at, value in its.items()
+            if value.replaced != NOT_CARRIED
+        }
         self.known: dict[Partition, StoredOffset] = {}
-        self.attempted = dict(attempted or {})
         self.alike: dict[Partition, int | None] = {}
         self.undone: dict[Partition, int | None] = {}
         self.deleted: set[Partition] = set()
         self.moved: set[Partition] = set()
-        self.restored: set[Partition] = set()
-        self.adopted = attempted is not None
+        self.adopted = noted is not None
 
     def judge(self, at: Partition, there: StoredOffset, own: int | None) -> Verdict:
         """``there``: what was read, since all that is known. ``own``: what the log has, None for nothing."""
@@ -69,11 +85,11 @@ class Znodes:
         if at in self.undone and self.undone[at] == own:
             return Verdict.CARRY
         last = self.alike.get(at) if attempted is None else _offset(attempted)
-        moved = own != last or at in self.moved
+        # What nobody knows to stand there somebody else may not have seen: he may have written before it was committed.
+        unseen = attempted is not None and at not in self.sure and at not in self.restored
+        moved = own != last or at in self.moved or unseen
         if _version(there) < _version(attempted or before or there):  # it was deleted, and created anew
             moved = moved and own is not None
-        elif attempted is not None and _version(there) == _version(attempted):  # somebody else was faster
-            moved = moved or at not in self.restored
         return Verdict.OURS if moved else Verdict.CARRY
 
     def came_back(self, at: Partition, there: StoredOffset, own: int | None) -> bool:
@@ -93,27 +109,50 @@ class Znodes:
         """From here on that is known. Where the log has something else, that is newer."""
         self.known[at] = there
         self.alike[at] = _offset(there)
-        self.attempted.pop(at, None)
-        self.replaced.pop(at, None)
+        self._tried(at)
         self.deleted.discard(at)
         self.moved.discard(at)
 
+    def about(self, written: Mapping[Partition, StoredOffset]) -> dict[Partition, About]:
+        """Of what the log has and is about to be written, what is to be noted."""
+        restored = {at for at, each in written.items() if self.alike.get(at) == each.offset and at not in self.moved}
+        return {at: About.RESTORES if at in restored else About.WRITES for at in written}
+
     def attempt(self, written: Mapping[Partition, StoredOffset]) -> None:
-        """What the log has is about to be written."""
+        """What the log has is about to be written, and that is noted."""
+        about = self.about(written)
         self.attempted.update(written)
+        self.sure -= written.keys()
+        self.unsaid |= written.keys()
         self.restored -= written.keys()
-        self.restored |= {
-            at for at, each in written.items() if self.alike.get(at) == each.offset and at not in self.moved
-        }
+        self.restored |= {at for at, its in about.items() if its is About.RESTORES}
         self.moved -= written.keys()
+
+    def to_say(self, own: Mapping[Partition, int]) -> dict[Partition, StoredOffset | None]:
+        """What is to be noted otherwise: what was about to be written stands there by now, or something else does; or
+        nothing does, and the log has nothing either."""
+        certain = self.unsaid - self.attempted.keys() - self.moved
+        return {at: self.known.get(at) for at in certain if at in self.known or at not in own}
+
+    def said(self, noted: Iterable[Partition]) -> None:
+        """It is noted what stands there, or that nothing does."""
+        self.unsaid.difference_update(noted)
 
     def gone(self, at: Partition) -> None:
         """Nothing stands there any more, or yet."""
-        self.replaced.pop(at, None)
-        attempted = self.attempted.pop(at, None)
-        if attempted is not None and _version(attempted) > 0:
+        stood = at in self.sure or at in self.restored
+        attempted = self._tried(at)
+        if attempted is not None or at in self.known:
+            self.unsaid.add(at)
+        if attempted is not None and (stood or _version(attempted) > 0):
             self.alike[at] = _offset(attempted)
         self.known.pop(at, None)
+
+    def _tried(self, at: Partition) -> StoredOffset | None:
+        """It is known what stands there. Gives what was attempted."""
+        self.replaced.pop(at, None)
+        self.sure.discard(at)
+        return self.attempted.pop(at, None)
 
     def agree(self, at: Partition, offset: int | None) -> None:
         """Both have that now: whoever was told before that it failed need not care."""

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any, Final
 
 from protocol.errors import ErrorCode
-from protocol.own.state_log import NOT_CARRIED, ZOOKEEPER_IS_RIGHT, Step, WrittenValue
+from protocol.own.state_log import NOT_CARRIED, ZOOKEEPER_IS_RIGHT, About, Step, WrittenValue
 from shim.coordinator import GroupCoordinator
 from shim.coordinator.state.offsets import Moved
 from shim.migration.deciding import decide
@@ -48,11 +48,13 @@ class LogSide:
         group: str,
         written: Mapping[Partition, StoredOffset | None],
         step: Step,
+        *,
         replaced: Mapping[Partition, int] | None = None,
+        about: Mapping[Partition, About] | None = None,
     ) -> None:
-        """What is about to be written to ZooKeeper, None for what is not there any more; with ``replaced``, what is
-        about to be carried from there, and what the log has of it."""
-        noted = _noted(written, step, replaced)
+        """What stands in ZooKeeper, None for what is not there any more; with ``about``, what is about to be written
+        there; with ``replaced``, what is about to be carried from there, and what the log has of it."""
+        noted = _noted(written, step, replaced, about or {})
         if noted:
             await self._decided(group, partial(_write_ahead, group, noted))
 
@@ -69,7 +71,10 @@ class LogSide:
 
 
 def _noted(
-    written: Mapping[Partition, StoredOffset | None], step: Step, replaced: Mapping[Partition, int] | None
+    written: Mapping[Partition, StoredOffset | None],
+    step: Step,
+    replaced: Mapping[Partition, int] | None,
+    about: Mapping[Partition, About],
 ) -> dict[Partition, WrittenValue | None]:
     """Where ZooKeeper is right nothing has to be known of what was written there."""
     if step in ZOOKEEPER_IS_RIGHT:
@@ -81,6 +86,7 @@ def _noted(
             each.offset,
             ABSENT if each.version is None else each.version,
             NOT_CARRIED if replaced is None else replaced.get(at, -1),
+            about.get(at, About.STANDS),
         )
         for at, each in written.items()
     }

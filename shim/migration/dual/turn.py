@@ -140,7 +140,9 @@ class Turn:
         its.znodes.adopted = True
         if carried:
             # It is there. What the log had before it may have again from here on, by a commit that is newer.
-            await self._log.note(group, carried, step)
+            moved = self._log.moved.of(group)
+            await self._log.note(group, {at: each for at, each in carried.items() if at not in moved}, step)
+            its.znodes.said(carried)
 
     async def _wrote(self, group: str, its: Followed, step: Step) -> bool:
         """Whether ZooKeeper has now what the log has; not where somebody else has written since it was read. Then what
@@ -150,12 +152,14 @@ class Turn:
         if gone:
             await self._delete(group, its, gone, step, whole=not own)
             await self._log.note(group, dict.fromkeys(gone), step)
+            its.znodes.said(gone)
         due = its.znodes.to_write(own)
         its.znodes.agree_on_none(own)
         if not due:
+            await self._say(group, its, step, own)
             return True
         written = {at: StoredOffset(each.offset, next_version(each.version)) for at, each in due.items()}
-        await self._log.note(group, written, step)
+        await self._log.note(group, written, step, about=its.znodes.about(written))
         had_moved = its.znodes.moved & written.keys()
         its.znodes.attempt(written)
         try:
@@ -177,7 +181,15 @@ class Turn:
             self._stand(its, due, error.written)
             raise
         self._stand(its, due, versions)
+        await self._say(group, its, step, own)
         return True
+
+    async def _say(self, group: str, its: Followed, step: Step, own: Mapping[Partition, int]) -> None:
+        """What somebody else writes from here on is newer than what was written, after a crash, too."""
+        moved = self._log.moved.of(group)  # and noted with it, which stands
+        there = {at: each for at, each in its.znodes.to_say(own).items() if at not in moved}
+        await self._log.note(group, there, step)
+        its.znodes.said(there)
 
     def _stand(self, its: Followed, due: Mapping[Partition, StoredOffset], versions: Mapping[Partition, int]) -> None:
         for at, version in versions.items():

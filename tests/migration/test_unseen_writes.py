@@ -1,0 +1,124 @@
+"""At kafka+dual: an old consumer writes more than once while the shim does not see it, and then a client commits, which
+the shim is about to write to ZooKeeper, and cannot."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from shim.offsets.store import StoreUnavailable
+from tests.migration.simulated import virtual_time
+from tests.migration.simulated.disk import WritesOf
+from tests.migration.simulated.dual_place import GROUP, SOON, DualPlace, at_kafka_dual
+
+BOTH_HAD, CLIENTS, LAST = 9, 60, 80
+CONSUMERS: Final = (70, 71)
+
+
+@pytest.fixture(autouse=True)
+def _writes_in_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("shim.runtime.writer.WritingThread", WritesOf)
+
+
+def _consumer_writes(at: DualPlace, *offsets: int) -> None:
+    for each in offsets:
+        at.consumer(0, each)
+
+
+async def _about_to_write(at: DualPlace) -> None:
+    at.shim.ensemble.lose()
+    _consumer_writes(at, *CONSUMERS)
+    await at.commit({0: CLIENTS})
+    await asyncio.sleep(SOON)
+
+
+def test_what_it_wrote_is_older_than_the_commit(tmp_path: Path) -> None:
+    async def lived() -> None:
+        async with at_kafka_dual(tmp_path, BOTH_HAD) as at:
+            await _about_to_write(at)
+            await at.is_back()
+            assert at.log == at.zookeeper == {0: CLIENTS}
+
+    virtual_time.run(lived())
+
+
+def test_and_so_it_is_after_a_sudden_end(tmp_path: Path) -> None:
+    async def lived() -> None:
+        async with at_kafka_dual(tmp_path, BOTH_HAD) as at:
+            await _about_to_write(at)
+            await at.ends_suddenly()
+            assert at.log == at.zookeeper == {0: CLIENTS}
+
+    virtual_time.run(lived())
+
+
+@pytest.mark.parametrize("is_lost", [False, True], ids=["told", "lost on the way"])
+def test_but_what_it_writes_once_both_were_alike_is_newer(
+    is_lost: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """``is_lost``: what ZooKeeper had answered to the shim's write, which it found there later."""
+
+    async def lived() -> None:
+        async with at_kafka_dual(tmp_path, BOTH_HAD) as at:
+            store = at.shim.dual_commit.store
+            commit = store.commit
+
+            async def lost(*what: object) -> dict[tuple[str, int], int]:
+                await commit(*what)  # type: ignore[arg-type]
+                monkeypatch.setattr(store, "commit", commit)
+                raise StoreUnavailable("lost on the way")
+
+            if is_lost:
+                monkeypatch.setattr(store, "commit", lost)
+            await at.commit({0: CLIENTS})
+            await asyncio.sleep(SOON)
+            await at.ends_suddenly(lambda: _consumer_writes(at, *CONSUMERS, LAST))
+            assert at.log == at.zookeeper == {0: LAST}
+
+    virtual_time.run(lived())
+
+
+@pytest.mark.parametrize("commits", [False, True], ids=["the consumer's is newer", "a client has committed since"])
+def test_a_sudden_end_amid_writing_what_somebody_had_deleted(
+    commits: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A consumer creates it anew meanwhile."""
+
+    async def lived() -> None:
+        async with at_kafka_dual(tmp_path, BOTH_HAD) as at:
+            is_writing = asyncio.Event()
+
+            async def hangs(*_: object) -> dict[tuple[str, int], int]:
+                is_writing.set()
+                await asyncio.Event().wait()
+                raise AssertionError
+
+            monkeypatch.setattr(at.shim.dual_commit.store, "commit", hangs)
+            at.deleted(0)
+            fetching = asyncio.gather(at.fetched(), return_exceptions=True)  # so that it is seen
+            await is_writing.wait()
+            at.consumer(0, LAST)
+            if commits:
+                await at.commit({0: CLIENTS})
+            await at.ends_suddenly()
+            await fetching
+            assert at.log == at.zookeeper == {0: CLIENTS if commits else LAST}
+
+    virtual_time.run(lived())
+
+
+def test_what_it_writes_where_neither_had_anything_is_newer(tmp_path: Path) -> None:
+    """Somebody had deleted the znode, and a client the offset."""
+
+    async def lived() -> None:
+        async with at_kafka_dual(tmp_path, BOTH_HAD) as at:
+            at.deleted(0)
+            await at.shim.does(at.shim.delete(GROUP, [0]))
+            await asyncio.sleep(SOON)
+            await at.ends_suddenly(lambda: _consumer_writes(at, *CONSUMERS))
+            assert at.log == at.zookeeper == {0: CONSUMERS[-1]}
+
+    virtual_time.run(lived())
