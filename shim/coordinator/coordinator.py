@@ -45,7 +45,7 @@ from shim.coordinator.settings import CoordinatorSettings
 from shim.coordinator.state.group import Deadline, DeadlineKind, Group
 from shim.coordinator.state.group_memory import GroupMemory
 from shim.coordinator.state.offsets import Before, Moved
-from shim.coordinator.state.overruled import Overruled
+from shim.coordinator.state.overruled import LeftOut, Overruled
 from shim.coordinator.state.parked_commits import CommitDeadline
 from shim.coordinator.state.partition_state import PartitionState
 from shim.coordinator.upkeep.followed import (
@@ -283,6 +283,10 @@ class GroupCoordinator(ReadablePartition):
     def overruled_there(self, group_id: str, those: Mapping[tuple[str, int], Overruled]) -> None:
         """The cluster's own offsets go by what has overruled these: of :meth:`overruled`."""
         self._state.offsets.overruled.brought(group_id, those)
+
+    def take_left_out(self) -> LeftOut | None:
+        """What :meth:`overruled` has not, as there was no room, since this was last asked."""
+        return self._state.offsets.overruled.take_left_out()
 
     carry = _decided_by(carry)
     write_ahead = _decided_by(write_ahead)

@@ -157,8 +157,13 @@ def test_of_a_group_that_is_the_clusters_nothing_is_kept_in_mind() -> None:
 
 def test_it_has_a_bound() -> None:
     overruled = OverruledOffsets(most=2)
-    for number in range(3):
+    for number in range(2):
         overruled.note("g", ("t", number), frozenset({number}))
+    assert overruled.take_left_out() is None
+    for group in ("g", "h"):
+        overruled.note(group, ("t", 2), frozenset({2}))
+    assert overruled.take_left_out() == (2, "h")
+    assert overruled.take_left_out() is None, "that is said once"
     overruled.note("g", ("t", 1), frozenset({7}))
     assert {at: set(each.offsets) for at, each in overruled.of("g").items()} == {("t", 0): {0}, ("t", 1): {1, 7}}
     overruled.brought("g", overruled.of("g"))

@@ -103,6 +103,23 @@ async def test_it_does_not_come_into_force_in_the_cluster_either(
         assert at.coordinator(group).overruled(group) == {}, "that is done"
 
 
+async def test_what_is_beyond_the_bound_is_told(
+    broker: Broker, tmp_path: Path, make_topic: TopicFactory, group: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    topic = make_topic(2)
+    async with mirrored(broker, tmp_path) as at:
+        await at.serve(group)
+        await at.commit(group, topic, OffsetCommitRequestPartition(1, 1))
+        await at.reached(group)
+        at.coordinator(group)._state.offsets.overruled._most = 0
+        async with transaction(at, broker, group, topic, 0, PENDING) as (_, producer):
+            await at.delete_offset(group, topic, 0)
+            await at.reached(group)
+            await asyncio.to_thread(producer.abort_transaction, TIMEOUT_S)
+    (line,) = [each for each in caplog.messages if "has overruled" in each]
+    assert f"1 offset, of group {group}" in line
+
+
 async def test_where_it_has_come_into_force_there_before_that_was_known_nobody_has_committed_past_the_shim(
     broker: Broker, tmp_path: Path, make_topic: TopicFactory, group: str, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -34,6 +34,13 @@ class Overruled(NamedTuple):
     offsets: frozenset[int]
 
 
+class LeftOut(NamedTuple):
+    """How many ``partitions`` were overruled and not noted, as there was no room; ``group``: that of the last one."""
+
+    partitions: int
+    group: str
+
+
 class _Noted(NamedTuple):
     """``before``: what was noted of it until then."""
 
@@ -44,9 +51,9 @@ class _Noted(NamedTuple):
 
 class OverruledOffsets:
     """Of one offsets partition, by group, topic and partition, until somebody has brought them to the cluster.
-    ``most``: so many partitions; of those beyond it is not known."""
+    ``most``: so many partitions; of those beyond it is not known which they are."""
 
-    __slots__ = ("_count", "_groups", "_last", "_most", "_noted")
+    __slots__ = ("_count", "_groups", "_last", "_left_out", "_most", "_noted")
 
     def __init__(self, most: int = 10_000) -> None:
         self._groups: dict[str, dict[Partition, Overruled]] = {}
@@ -54,12 +61,14 @@ class OverruledOffsets:
         self._count = 0
         self._noted = 0
         self._last: _Noted | None = None
+        self._left_out: LeftOut | None = None
 
     def note(self, group: str, partition: Partition, offsets: frozenset[int]) -> None:
         """A commit or a deletion of that partition has come behind these."""
         before = self._groups.get(group, {}).get(partition)
         self._last = None
         if before is None and self._count >= self._most:
+            self._left_out = LeftOut(1 if self._left_out is None else self._left_out.partitions + 1, group)
             return
         self._last = _Noted((group, partition), offsets, before)
         self._count += before is None
@@ -79,6 +88,11 @@ class OverruledOffsets:
             self._groups[group][partition] = last.before
         else:
             self.brought(group, {partition: self._groups[group][partition]})
+
+    def take_left_out(self) -> LeftOut | None:
+        """Since this was last asked."""
+        left_out, self._left_out = self._left_out, None
+        return left_out
 
     def of(self, group: str) -> Mapping[Partition, Overruled]:
         """A copy."""

@@ -5,6 +5,7 @@ goes on where it stood, and tools that read the cluster's `__consumer_offsets` a
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Set
 from contextlib import asynccontextmanager, contextmanager
@@ -13,6 +14,7 @@ from typing import Final, Protocol, TypeVar
 from protocol.own.state_log import ZOOKEEPER_IS_RIGHT, Hands
 from shim.config import Settings
 from shim.coordinator import GroupCoordinator
+from shim.counted import counted
 from shim.log.checkpoint import TopicPartition
 from shim.migration.compared import differing
 from shim.migration.mirror.comparison import Comparison
@@ -26,6 +28,8 @@ from shim.offsets.outbox import Outbox
 from shim.offsets.store import GroupInUse, StoreError, StoreUnanswered, StoreUnavailable
 from shim.runtime import Runtime
 from shim.upstream.errors import ARRIVES_WITHIN_SECONDS
+
+log = logging.getLogger(__name__)
 
 _EVERY_SECONDS: Final = 1.0
 _NOWHERE_SECONDS: Final = 60.0
@@ -289,6 +293,7 @@ class Mirror:
             own = own_offsets(coordinator, group)
         except NotReadable as error:
             raise StoreUnavailable(str(error)) from error
+        _tell_left_out(coordinator)
         overruled = coordinator.overruled(group)
         with self._remembering(coordinator, group, own) as sent:
             await self._runtime.settled(number)
@@ -382,6 +387,18 @@ class Mirror:
         """Asked before each write: the cluster's coordinator may have it by now."""
         current = self._runtime.coordinator(self._runtime.partition_of(group))
         return current is coordinator and coordinator.hands_of(group) is Hands.SERVED
+
+
+def _tell_left_out(coordinator: GroupCoordinator) -> None:
+    left_out = coordinator.take_left_out()
+    if left_out is not None:
+        log.error(
+            "a later commit or deletion here has overruled what transactions have pending of %s, of group %s among "
+            "others, and too many wait for the cluster to be told: there these may come into force when their "
+            "transactions end; look then at `migrate verify`",
+            counted(left_out.partitions, "offset"),
+            left_out.group,
+        )
 
 
 def _in_force_there(coordinator: GroupCoordinator, group: str, own: Committed, there: Committed) -> Set[TopicPartition]:
