@@ -25,6 +25,8 @@ _WRITTEN: Final = 2
 
 NO_OFFSET: Final = -1
 NOT_CARRIED: Final = -2
+ABSENT: Final = -1
+"""As a version: the log has deleted what ZooKeeper was never given."""
 _VALUE_AT: Final = 2  # behind the version
 
 

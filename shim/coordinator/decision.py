@@ -10,7 +10,9 @@ from protocol.messages.sync_group import SyncGroupResponse
 from protocol.offsets_log import OffsetCommitKey, OffsetCommitValue
 from protocol.own.history_log import DELETED, NO_OFFSET, HistoryRecord, OffsetHistoryKey, OffsetHistoryValue, Who
 from protocol.own.state_log import (
+    ABSENT,
     NOT_CARRIED,
+    About,
     GroupChangeKey,
     GroupHandsKey,
     GroupHandsValue,
@@ -145,7 +147,7 @@ class Decision:
                     deleted=deleted,
                 )
                 self.history.append((OffsetHistoryKey(key.group, key.topic, key.partition, self.now), value))
-        if key.group in state.written and state.step_of(key.group) is Step.KAFKA_DUAL:
+        if key.group in state.elsewhere and state.step_of(key.group) is Step.KAFKA_DUAL:
             self._note_deletion(key)
         self.write(key, None)
 
@@ -153,10 +155,13 @@ class Decision:
         """Nothing is there again: what is noted of ZooKeeper may say that there was nothing before, too, and after a
         crash nothing else tells that from no change at all."""
         at = (key.topic, key.partition)
-        noted, its = self.state.written[key.group].get(at), self.state.offsets.committed.get(key.group, *at)
-        if noted is None or its is None:
+        noted = self.state.written.get(key.group, {}).get(at)
+        its = self.state.offsets.committed.get(key.group, *at)
+        if its is None:
             return
-        if noted.replaced == NO_OFFSET:
+        if noted is None:
+            self.write_written(key.group, {at: WrittenValue(its.offset, ABSENT, about=About.WRITES)})
+        elif noted.replaced == NO_OFFSET:
             self.write_written(key.group, {at: noted._replace(replaced=NOT_CARRIED)})
         elif noted.replaced == NOT_CARRIED and noted.offset == NO_OFFSET and its.offset >= 0:
             # Some offset stood there before one that nobody was about to write.

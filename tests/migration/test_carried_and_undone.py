@@ -135,3 +135,27 @@ def test_a_sudden_end_behind_a_deletion_of_what_had_come_back(tmp_path: Path) ->
             assert at.log == {}
 
     virtual_time.run(lived())
+
+
+@pytest.mark.parametrize("dies", [False, True])
+def test_a_deletion_of_what_zookeeper_was_never_given(dies: bool, tmp_path: Path) -> None:
+    """An old consumer has written the partition before, for the first time."""
+
+    async def lived() -> None:
+        async with at_kafka_dual(tmp_path, BEFORE) as at:
+            at.shim.ensemble.lose()
+            at.consumer(1, ALONE)
+            await at.commit({1: ALONE + 1})
+            await _topic_deleted(at)
+            if dies:
+                await at.ends_suddenly()
+            else:
+                await at.is_back()
+            assert at.log == {}
+            (coordinator,) = filter(None, [at.shim.runtime.coordinator(0)])
+            assert coordinator.written("g") == {}, "nothing is left to be known"
+            at.consumer(1, ALONE + 2)
+            await asyncio.sleep(SOON)
+            assert at.log == {1: ALONE + 2}, "that is newer"
+
+    virtual_time.run(lived())

@@ -163,6 +163,8 @@ class Znodes:
     def agree_on_none(self, own: Mapping[Partition, int]) -> None:
         """What neither has, ZooKeeper having all that the log has."""
         for at in (self.alike.keys() | self.moved) - own.keys() - self.known.keys():
+            if at in self.moved:
+                self.unsaid.add(at)  # its deletion is noted
             self.agree(at, None)
 
     def to_write(self, own: Mapping[Partition, int]) -> dict[Partition, StoredOffset]:
