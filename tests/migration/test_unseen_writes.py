@@ -122,3 +122,21 @@ def test_what_it_writes_where_neither_had_anything_is_newer(tmp_path: Path) -> N
             assert at.log == at.zookeeper == {0: CONSUMERS[-1]}
 
     virtual_time.run(lived())
+
+
+def test_what_it_writes_behind_a_way_back_that_was_read_is_newer(tmp_path: Path) -> None:
+    """ZooKeeper still has what both had, and that is read, not written: what is noted of the way back is over."""
+
+    async def lived() -> None:
+        async with at_kafka_dual(tmp_path, BOTH_HAD) as at:
+            await at.commit({0: CLIENTS})
+            await at.shim.kill()
+            at.shim = at._started()
+            at.shim.ensemble.lose()
+            await asyncio.sleep(1)
+            await at.commit({0: BOTH_HAD})
+            await at.is_back()
+            await at.ends_suddenly(lambda: _consumer_writes(at, *CONSUMERS))
+            assert at.log == at.zookeeper == {0: CONSUMERS[-1]}
+
+    virtual_time.run(lived())

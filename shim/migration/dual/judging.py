@@ -93,12 +93,15 @@ class Znodes:
         return Verdict.OURS if moved else Verdict.CARRY
 
     def came_back(self, at: Partition, there: StoredOffset, own: int | None) -> bool:
-        """Whether both have the same after a crash, though something else was attempted: what was read may be old, and
-        it is written once more, which tells, and what others write after that is newer."""
-        attempted = self.attempted.get(at)
-        if attempted is None or own is None or at in self.known:
+        """Whether both have the same, though the log has had something else since, or something else was attempted
+        before a crash: what was read may be old, and it is written once more, which tells, and what others write after
+        that is newer."""
+        if own is None or own != _offset(there):
             return False
-        return own == _offset(there) and not same(there, attempted)
+        attempted = self.attempted.get(at)
+        if attempted is None or at in self.known:
+            return at in self.moved
+        return at in self.moved or not same(there, attempted)
 
     def is_doubtful(self, at: Partition, there: StoredOffset) -> bool:
         """Whether it may have been read before what is known was written, or deleted: it has to be read again."""
