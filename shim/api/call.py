@@ -111,6 +111,10 @@ class Connection(Protocol):
 
     def resume_requests(self) -> None: ...
 
+    async def taken(self) -> None:
+        """Wait until the client has taken all that was answered, but for what its transport may hold (64 KiB). For who
+        has paused the requests, and answered."""
+
     def give_up(self, reason: str) -> None:
         """Close the connection: one of its requests cannot be answered."""
 

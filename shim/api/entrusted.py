@@ -223,6 +223,9 @@ class _Connection:
         # What is asked of the broker in this turn of the loop comes first.
         asyncio.get_running_loop().call_soon(self.handled)
 
+    async def taken(self) -> None:
+        raise NotImplementedError("no request about a group is answered with what was fetched")
+
     def handled(self) -> None:
         """The handler has had its turn."""
         if not self._is_paused and not self._has_begun:

@@ -26,8 +26,10 @@ _Call = Call[ShareFetchRequest, ShareFetchResponse]
 async def handle(services: Services, call: _Call) -> None:
     with _FETCHED.share() as most:
         request = call.request._replace(max_bytes=min(call.request.max_bytes, most))
-        frame = await call.connection.ask(call.broker_frame(call.version, request), prompt=False)
-        call.answer_frame(at_our_ports(services, API, call.version, frame))
+        asked = call.connection.ask(call.broker_frame(call.version, request), prompt=False)
+        # Nothing here keeps the frame while the client reads it.
+        call.answer_frame(at_our_ports(services, API, call.version, await asked))
+        await call.connection.taken()
 
 
 def failure(_: _Call, error: ErrorCode) -> NoReturn:

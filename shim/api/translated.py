@@ -59,6 +59,8 @@ def handler(translation: Translation) -> Callable[[Services, _Call], Coroutine[A
             except Unanswerable as error:
                 call.connection.refuse(str(error))
                 call.answer_frame(b"")
+            else:
+                await call.connection.taken()
 
     return translate
 

@@ -59,8 +59,8 @@ class ClientSession(asyncio.BufferedProtocol):
         "_active", "_address", "_beginning", "_broker", "_client", "_client_id", "_closed", "_context", "_coordinators",
         "_counted",
         "_draining", "_ended", "_heard", "_intake", "_linger", "_newest", "_outgoing", "_peer", "_queue", "_requests",
-        "_room", "_sasl", "_services", "_sessions", "_silence", "_tasks", "_traffic", "_transport", "client_host",
-        "node_id", "principal", "rights",
+        "_room", "_sasl", "_services", "_sessions", "_silence", "_taken", "_tasks", "_traffic", "_transport",
+        "client_host", "node_id", "principal", "rights",
     )  # fmt: skip
 
     def __init__(
@@ -77,6 +77,7 @@ class ClientSession(asyncio.BufferedProtocol):
         self._active = True
         self._silence: Silence | None = None
         self._newest: Slot | None = None
+        self._taken: asyncio.Future[None] | None = None
         self.node_id = node_id
         self.client_host = ""
         self.principal = UNKNOWN
@@ -165,6 +166,7 @@ class ClientSession(asyncio.BufferedProtocol):
     def resume_writing(self) -> None:
         self._broker.client_full(False)
         self._intake.resume(Stop.CLIENT_FULL)
+        self._went_on()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._close(None)
@@ -290,6 +292,11 @@ class ClientSession(asyncio.BufferedProtocol):
     def resume_requests(self) -> None:
         self._intake.resume(Stop.UNDECIDED)
 
+    async def taken(self) -> None:
+        if not self._all_taken:
+            self._taken = asyncio.get_running_loop().create_future()
+            await self._taken
+
     def give_up(self, reason: str) -> None:
         self._close(reason, level=logging.ERROR)
 
@@ -346,8 +353,15 @@ class ClientSession(asyncio.BufferedProtocol):
             return
         if self._intake.stops & Stop.TOO_MANY and self._queue.pending <= MAX_PENDING // 2:
             self._intake.resume(Stop.TOO_MANY)
+        if self._taken is not None and self._all_taken:
+            self._taken.set_result(None)
+            self._taken = None
         if self._draining and not self._queue.pending and not self._requests.mid_request:
             self._close(None)
+
+    @property
+    def _all_taken(self) -> bool:
+        return not self._queue.pending and not self._intake.stops & Stop.CLIENT_FULL
 
     def broker_failed(self, reason: str, *, level: int) -> None:
         self._close(reason, level=level)

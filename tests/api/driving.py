@@ -103,6 +103,8 @@ class Client:
         self.paused = False
         self.places: list[int] = []
         self.answered: list[bytes] = []
+        self.reads = asyncio.Event()
+        self.reads.set()
         self._broker = broker
 
     def ask(self, frame: bytes, *, prompt: bool = True) -> Awaitable[bytes]:
@@ -132,6 +134,10 @@ class Client:
     def resume_requests(self) -> None:
         assert self.paused
         self.paused = False
+
+    async def taken(self) -> None:
+        assert self.paused
+        await self.reads.wait()
 
     def tell(self, frame: bytes) -> None:
         self.told.append(frame)

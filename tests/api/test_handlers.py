@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from collections.abc import Sequence
 from typing import Any, NamedTuple, cast
@@ -33,10 +34,12 @@ from protocol.messages import (
 )
 from protocol.own import conditional_commit
 from shim.api import ROUTES, Rewritten
+from shim.api.fetched_bytes import LEAST_FETCH_BYTES
 from shim.config import HostPort
 from shim.coordinator import Caller, GroupCoordinator, Outcome
 from tests.api.driving import BROKERS, HOST, UNREACHABLE, WITHOUT_PORT, Client, answer, call, services
 from tests.following.believed import Brokers, topics_of
+from tests.waiting import until
 
 E = ErrorCode
 LOADING = E.COORDINATOR_LOAD_IN_PROGRESS
@@ -564,6 +567,27 @@ async def test_what_is_fetched_for_a_share_group_names_the_shims_ports(version: 
         assert after._replace(node_endpoints=()) == told._replace(node_endpoints=())
         _, passed_on = share_fetch.API.parse_request(version, client.asked.pop(), 4)
         assert passed_on == asked._replace(max_bytes=is_asked_for)
+
+
+async def test_what_is_fetched_for_a_share_group_counts_until_the_client_has_it() -> None:
+    def told(frame: bytes) -> bytes:
+        return share_fetch.API.response_frame(2, 7, share_fetch.ShareFetchResponse(0, 0))
+
+    asked = share_fetch.ShareFetchRequest("g", "m", 0, 500, 1, max_records=10, batch_size=10)
+    clients = [Client(broker=told) for _ in range(5)]
+    fetching = []
+    for client in clients:
+        client.reads.clear()
+        fetching.append(asyncio.create_task(answer(share_fetch.API, 2, asked, await services(), client)))
+    await until(lambda: all(client.asked for client in clients))
+    limits = [share_fetch.API.parse_request(2, client.asked[0], 4)[1].max_bytes for client in clients]
+    assert limits == [MOST_FETCH_BYTES] * 4 + [LEAST_FETCH_BYTES]
+    for client in clients:
+        client.reads.set()
+    await asyncio.gather(*fetching)
+    last = Client(broker=told)
+    await answer(share_fetch.API, 2, asked, await services(), last)
+    assert share_fetch.API.parse_request(2, last.asked[0], 4)[1].max_bytes == MOST_FETCH_BYTES
 
 
 # ApiVersions

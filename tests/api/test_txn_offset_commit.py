@@ -65,6 +65,9 @@ class Client:
     def tell(self, frame: bytes) -> None:
         raise AssertionError(frame)
 
+    async def taken(self) -> None:
+        raise AssertionError("nothing was fetched")
+
     paused: bool | None = None
 
     def pause_requests(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Awaitable, Callable
+from contextlib import ExitStack
 from typing import Any
 
 import pytest
@@ -331,8 +332,7 @@ async def test_so_many_fetches_share_what_may_be_fetched_at_once() -> None:
     begun_ones = [await begun(fetch.API, 2, FETCH, client) for client in clients]
     limits = [fetch.API.parse_request(10, client.asked[0], 4)[1].max_bytes for client in clients]
     assert limits[:4] == [MOST_FETCH_BYTES] * 4
-    assert limits[15] == fetched_bytes.FETCH_BYTES // 16
-    assert limits[-1] == fetched_bytes.LEAST_FETCH_BYTES
+    assert limits[4:] == [fetched_bytes.LEAST_FETCH_BYTES] * 96, "those have all of it"
     for client, (task, _) in zip(clients, begun_ones, strict=True):
         client.answers[0].set_exception(ConnectionError("gone"))
         with pytest.raises(ConnectionError):
@@ -340,6 +340,39 @@ async def test_so_many_fetches_share_what_may_be_fetched_at_once() -> None:
     client = Waiting()
     task, _ = await begun(fetch.API, 2, FETCH, client)
     assert fetch.API.parse_request(10, client.asked[0], 4)[1].max_bytes == MOST_FETCH_BYTES
+    task.cancel()
+
+
+def test_those_that_fetch_again_and_again_come_to_have_the_same() -> None:
+    fetched = fetched_bytes.FetchedBytes()
+    fetching = [ExitStack() for _ in range(16)]
+    limits = [each.enter_context(fetched.share()) for each in fetching]
+    for _ in range(3):
+        for number, each in enumerate(fetching):
+            each.close()
+            limits[number] = each.enter_context(fetched.share())
+            assert sum(limits) <= fetched_bytes.FETCH_BYTES + len(limits) * fetched_bytes.LEAST_FETCH_BYTES
+    assert set(limits) == {fetched_bytes.FETCH_BYTES // len(limits)}
+
+
+async def test_what_a_client_does_not_read_counts_until_it_does() -> None:
+    clients = [Client(broker=fetched(message_set(9))) for _ in range(5)]
+    for client in clients:
+        client.reads.clear()
+    begun_ones = [await begun(fetch.API, 2, FETCH, client) for client in clients]
+    await until(lambda: all(frames for _, frames in begun_ones))
+    assert all(client.paused for client in clients)
+    last = Waiting()
+    task, _ = await begun(fetch.API, 2, FETCH, last)
+    assert fetch.API.parse_request(10, last.asked[0], 4)[1].max_bytes == fetched_bytes.LEAST_FETCH_BYTES
+    task.cancel()
+    for client, (each, _) in zip(clients, begun_ones, strict=True):
+        client.reads.set()
+        await each
+        assert not client.paused
+    last = Waiting()
+    task, _ = await begun(fetch.API, 2, FETCH, last)
+    assert fetch.API.parse_request(10, last.asked[0], 4)[1].max_bytes == MOST_FETCH_BYTES
     task.cancel()
 
 

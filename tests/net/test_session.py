@@ -69,6 +69,68 @@ async def test_a_client_that_asks_and_does_not_read_is_not_served_on() -> None:
         assert most <= 3 * BIG
 
 
+async def test_who_waits_until_an_answer_is_taken_waits_until_the_client_has_read_it() -> None:
+    """Also behind one that is not there yet."""
+    size = 30_000_000
+    taken: list[int] = []
+
+    async def follow_up(call: Any) -> None:
+        call.answer_frame(response(call.correlation_id, size if call.correlation_id else 4))
+        await call.connection.taken()
+        taken.append(call.correlation_id)
+        call.connection.resume_requests()
+
+    def decide(call: Any) -> None:
+        if call.correlation_id == 1:
+            return
+        call.connection.pause_requests()
+        call.connection.follow(follow_up(call))
+
+    async with bench() as shim:
+        shim.runtime.decide = decide
+        client = await shim.client()
+        client.writer.write(heartbeat(0))
+        await client.receive(0)
+        await until(lambda: taken == [0])
+        client.writer.transport.pause_reading()  # type: ignore[attr-defined]
+        client.writer.write(heartbeat(1) + heartbeat(2) + heartbeat(3))
+        await until(lambda: len(shim.runtime.parked) == 3)
+        await settle(lambda: len(shim.runtime.parked))
+        with_a_frame(shim.runtime.parked[1])
+        assert await settle(lambda: shim.buffered)
+        assert (taken, len(shim.runtime.parked)) == ([0], 3)
+        client.writer.transport.resume_reading()  # type: ignore[attr-defined]
+        await client.receive(1)
+        await client.receive(2, size)
+        await client.receive(3, size)
+        await until(lambda: taken == [0, 2, 3])
+
+
+async def test_who_waits_until_an_answer_is_taken_ends_with_the_client() -> None:
+    ended: list[bool] = []
+
+    async def follow_up(call: Any) -> None:
+        call.answer_frame(response(call.correlation_id, 30_000_000))
+        try:
+            await call.connection.taken()
+        finally:
+            ended.append(True)
+
+    def decide(call: Any) -> None:
+        call.connection.pause_requests()
+        call.connection.follow(follow_up(call))
+
+    async with bench() as shim:
+        shim.runtime.decide = decide
+        client = await shim.client()
+        client.writer.transport.pause_reading()  # type: ignore[attr-defined]
+        client.writer.write(heartbeat(1))
+        await until(lambda: bool(shim.buffered))
+        assert not ended
+        client.writer.transport.abort()
+        await until(lambda: ended == [True])
+
+
 async def test_no_more_requests_are_taken_than_may_be_pending_and_all_are_answered() -> None:
     count = 3 * MAX_PENDING
     async with bench() as shim:
