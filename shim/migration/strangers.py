@@ -9,11 +9,12 @@ from protocol.group_kinds import CLASSIC, kind_of
 from protocol.messages.describe_groups import DescribedGroup, DescribedGroupMember
 from shim.coordinator import Presence
 from shim.counted import counted, some_of
-from shim.offsets.cluster.groups import NOT_TOLD
+from shim.offsets.cluster.groups import NOBODY, NOT_TOLD
 
 
 class PastTheShim(NamedTuple):
-    """Members in the cluster of a group that the shim serves. ``they``: who they are, in a line, and ``what_to_do``."""
+    """Members in the cluster of a group that the shim serves, or that it is one of another kind for good there.
+    ``they``: who they are, in a line, and ``what_to_do``."""
 
     they: str
     what_to_do: str
@@ -35,6 +36,10 @@ def past_the_shim(described: DescribedGroup, strangers: Sequence[DescribedGroupM
     if kind is not CLASSIC:
         where += f", where it is a group of {kind.protocol}"
         what_to_do += " with group.protocol=classic"
+    if kind.stays:
+        what_to_do = "give them another group id, and delete the group there"
+        if described.group_state in NOBODY:
+            return PastTheShim(f"the cluster has a {kind.name} group of that name", "delete it there")
     if described.group_state == NOT_TOLD:
         told = "; who they are is told once the shim's principal may Describe its topics"
         return PastTheShim(f"it has members {where}", what_to_do + told)

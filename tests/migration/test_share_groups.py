@@ -21,6 +21,7 @@ from tests.java_tools import RunningTool
 from tests.migration.modern_clients import values, write
 from tests.migration.test_changing_hands import administered
 from tests.migration.test_first_contact import commit, committed
+from tests.waiting import wait_until
 from tests.wire import WireClient
 
 _CONSOLE: Final = "org.apache.kafka.tools.consumer.ConsoleShareConsumer"
@@ -32,8 +33,12 @@ def group(broker: Broker, fresh_name: Callable[[], str]) -> Iterator[str]:
     """It is gone in the end: a plan of all has a hindrance for it, in other tests, too."""
     name = fresh_name()
     yield name
+    deleted(broker, name)
+
+
+def deleted(broker: Broker, group: str) -> None:
     with WireClient(broker.port) as client:
-        client.ask(delete_groups.API, 2, delete_groups.DeleteGroupsRequest((name,)))
+        client.ask(delete_groups.API, 2, delete_groups.DeleteGroupsRequest((group,)))
 
 
 def beat(port: int, group: str, member: str, epoch: int, topic: str) -> ShareGroupHeartbeatResponse:
@@ -112,6 +117,42 @@ def test_one_that_nobody_is_in_is_the_clusters(
         told = at.status(group)
         assert (told["offsets_storage"], told["state"], told["type"]) == ("upstream", "Empty", "Share")
         assert told["cause"] == "the cluster has a share group of that name"
+
+
+def test_one_that_is_served_is_not_given_to_a_cluster_that_has_a_share_group_of_that_name(
+    broker: Broker, tmp_path: Path, make_topic: TopicFactory, group: str
+) -> None:
+    """It has no place for committed offsets, and refuses them in the words that it has for a group that is gone."""
+    topic, member = make_topic(), str(uuid.uuid4())
+    with administered(broker, tmp_path / "data") as at:
+        commit(at.shim.bootstrap, group, topic, 5)
+        wait_until(lambda: committed(broker.bootstrap_servers, group, topic) == 5, "the cluster does not have it")
+        deleted(broker, group)
+        assert beat(broker.port, group, member, 0, topic).error_code == ErrorCode.NONE
+        assert beat(broker.port, group, member, -1, topic).error_code == ErrorCode.NONE
+        commit(at.shim.bootstrap, group, topic, 6)
+        wait_until(
+            lambda: at.status(group)["alarm"].endswith(
+                "GROUP_ID_NOT_FOUND: the cluster has a share group of that name"
+            ),
+            "the mirror does not say so",
+        )
+        for step in ("advance", "rollback"):
+            (refused,) = at.migrate(step, group, "--yes").json["not_done"]
+            assert refused["error"] == f"group {group}: the cluster has a share group of that name; delete it there"
+        assert beat(broker.port, group, member, 0, topic).error_code == ErrorCode.NONE
+        (refused,) = at.migrate("rollback", group, "--yes").json["not_done"]
+        assert "where it is a group of the protocol of share groups (KIP-932): wire at" in refused["error"]
+        assert "give them another group id, and delete the group there" in refused["error"]
+        assert at.status(group)["offsets_storage"] == "kafka"
+        assert committed(at.shim.bootstrap, group, topic) == 6
+        assert beat(broker.port, group, member, -1, topic).error_code == ErrorCode.NONE
+        deleted(broker, group)
+        wait_until(lambda: committed(broker.bootstrap_servers, group, topic) == 6, "the cluster does not have it")
+        wait_until(lambda: at.status(group)["alarm"] == "", "there is an alarm yet")
+        (given_back,) = at.migrate("rollback", group, "--yes").json["groups"]
+        assert given_back["offsets_storage"] == "upstream"
+        assert committed(at.shim.bootstrap, group, topic) == 6
 
 
 def test_one_that_is_served_does_not_become_one(

@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any, Final
 
 from protocol.errors import ErrorCode
+from protocol.group_kinds import kind_of
 from protocol.messages.describe_groups import DescribedGroup, DescribedGroupMember
 from protocol.messages.join_group import JoinGroupRequest
 from protocol.own.state_log import Hands, Step
@@ -119,10 +120,11 @@ class Changing:
             await placement.idle.wait()
 
     async def in_cluster(self, group: str, within_seconds: float | None = None) -> str:
-        """Who is in the group there, past the shim, which keeps it from being written there, or from going there, and
-        what to do; "" for nobody. ``within_seconds``: see :meth:`ClusterGroups.listed`. Raises UpstreamError."""
+        """Who is in the group there, past the shim, or of which kind it is, which keeps it from being written there, or
+        from going there, and what to do; "" for nobody. ``within_seconds``: see :meth:`ClusterGroups.listed`. Raises
+        UpstreamError."""
         described = await self._cluster_groups.described(group, within_seconds)
-        if described.group_state in NOBODY:
+        if described.group_state in NOBODY and not kind_of(described).stays:
             return ""
         past = past_the_shim(described, described.members)
         return f"group {group}: {past.they}; {past.what_to_do}"

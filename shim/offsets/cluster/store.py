@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import Final
 
 from protocol.errors import ErrorCode
+from protocol.group_kinds import SHARE
 from shim.log.checkpoint import TopicPartition
 from shim.offsets.cluster.brokers import BrokerRefused
 from shim.offsets.cluster.groups import ClusterGroups, Committed, RefusedPartition
@@ -14,7 +15,8 @@ from shim.offsets.store import GroupInUse, StoreError, StoreRefused, StoreUnansw
 from shim.upstream.errors import Unanswered, UpstreamError
 
 _GONE: Final = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.GROUP_ID_NOT_FOUND)
-"""There is nothing left that could have the offset."""
+"""There is nothing that could have the offset any more. A commit makes its group; one that is refused because of the
+group is to one of another kind."""
 
 _KINDS: Final[Mapping[int, type[StoreError]]] = {
     # Who has no membership may commit to a group, and delete of it, that nobody is in.
@@ -29,13 +31,14 @@ _KINDS: Final[Mapping[int, type[StoreError]]] = {
     ErrorCode.CLUSTER_AUTHORIZATION_FAILED: StoreRefused,
     ErrorCode.INVALID_GROUP_ID: StoreRefused,
     ErrorCode.OFFSET_METADATA_TOO_LARGE: StoreRefused,
+    ErrorCode.GROUP_ID_NOT_FOUND: StoreRefused,
 }
 """Whatever else is refused may not be the next time."""
 
 
 def is_nowhere(refused: RefusedPartition) -> bool:
-    """Whether the cluster has no such topic or partition, or nothing to delete of it."""
-    return refused.code in _GONE
+    """Whether the cluster has no such topic or partition."""
+    return refused.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 class ClusterStore:
@@ -101,7 +104,11 @@ def _raise_for(refused: Sequence[RefusedPartition]) -> None:
 
 def _error(code: int, told: str) -> StoreError:
     kind = _KINDS.get(code, StoreUnavailable)
-    return kind(f"{told}: it has members in the cluster, past the shim" if kind is GroupInUse else told)
+    if kind is GroupInUse:
+        told += ": it has members in the cluster, past the shim"
+    elif code == ErrorCode.GROUP_ID_NOT_FOUND:
+        told += f": the cluster has a {SHARE.name} group of that name"
+    return kind(told)
 
 
 def _with_epochs(found: Committed, own: Committed) -> Committed:
