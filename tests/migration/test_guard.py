@@ -81,7 +81,7 @@ async def test_a_member_at_the_broker_is_seen_until_it_leaves(
         assert of_guard(caplog, logging.INFO) == [f"group {group}: this is over: {they}"]
 
 
-@pytest.mark.parametrize("kind", OTHER_KINDS, ids=lambda kind: kind.name)
+@pytest.mark.parametrize("kind", [kind for kind in OTHER_KINDS if not kind.stays], ids=lambda kind: kind.name)
 async def test_that_a_group_is_one_of_another_protocol_there_is_said(
     broker: Broker, tmp_path: Path, make_topic: TopicFactory, group: str, caplog: pytest.LogCaptureFixture, kind: Kind
 ) -> None:
