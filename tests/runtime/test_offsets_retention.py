@@ -182,7 +182,7 @@ async def test_a_group_whose_tombstones_take_many_batches_is_gone_when_the_last_
         shim.log.release()
         assert await deleted.result() == DeletableGroupResult(group, ErrorCode.NONE)
         assert offset_in(await left.result()) is None
-        [[write, word, told]] = shim.log.writes[written:]
+        [[word, write, told]] = shim.log.writes[written:]
         assert (told.topic, sum(map(len, told.records))) == (HISTORY_TOPIC, 600)
         assert (word.topic, len(word.records)) == (STATE_TOPIC, 1), "that it was served"
         assert len(write.records) > 5
