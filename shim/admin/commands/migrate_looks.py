@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Sequence
+from typing import TypedDict, Unpack
 
 import click
 
@@ -10,7 +12,7 @@ from shim.admin.commands.console import SOMETHING_WRONG, in_one_line, json_optio
 from shim.admin.commands.migration_shown import show_planned, show_statuses, show_verified
 from shim.admin.commands.running_shim import (
     NONE_HEARD_OF,
-    Chosen,
+    Command,
     admin_option,
     all_option,
     chosen,
@@ -23,19 +25,27 @@ from shim.admin.commands.running_shim import (
     tell,
     tell_of_others,
 )
+from shim.admin.live.shown.documents import Row
 from shim.config import HostPort
 
 
+class _Given(TypedDict):
+    groups: tuple[str, ...]
+    pattern: str | None
+    all_wanted: bool
+    admin: HostPort
+    json_wanted: bool
+
+
+def _look_options(command: Command) -> Command:
+    """Those of :class:`_Given`."""
+    return groups_argument(pattern_option(all_option(admin_option(json_option(command)))))
+
+
 @click.command("plan", short_help="Say what `start` would find now, and change nothing.")
-@groups_argument
-@pattern_option
-@all_option
-@admin_option
-@json_option
+@_look_options
 @in_one_line
-def plan_command(
-    groups: tuple[str, ...], pattern: str | None, all_wanted: bool, admin: HostPort, json_wanted: bool
-) -> None:
+def plan_command(**given: Unpack[_Given]) -> None:
     """Say what `start` would find now, and change nothing. Without groups: all that it could be about, those among them
     that the cluster or ZooKeeper has and the shim has not heard of.
 
@@ -54,27 +64,13 @@ def plan_command(
     offset-shim migrate plan billing && offset-shim migrate start billing
     offset-shim migrate plan --pattern 'etl-*' --json
     """
-    choice = chosen(groups, pattern, all_wanted, otherwise_all=True)
-    shim = shim_at(admin)
-    done = done_of(shim, "plan", "/v1/migrate/plan", choice)
-    refuse_misspelt(shim, choice, done)
-    if not choice.names:
-        tell_of_others(shim)
-    tell(done, show_planned, json_wanted=json_wanted, none_of_them=_none(choice, "is left to be started"))
-    if any(row["hindrance"] for row in done.rows):
-        sys.exit(SOMETHING_WRONG)
+    _look("plan", given, show_planned, amiss="hindrance", otherwise="is left to be started")
 
 
 @click.command("status", short_help="Say at which step groups are, since when and why.")
-@groups_argument
-@pattern_option
-@all_option
-@admin_option
-@json_option
+@_look_options
 @in_one_line
-def status_command(
-    groups: tuple[str, ...], pattern: str | None, all_wanted: bool, admin: HostPort, json_wanted: bool
-) -> None:
+def status_command(**given: Unpack[_Given]) -> None:
     """Say at which step groups are, since when and why. Without groups: all.
 
     BEHIND is for how long the oldest change waits that another place is yet to have, and "-" where none waits. What is
@@ -86,27 +82,13 @@ def status_command(
     offset-shim migrate status
     offset-shim migrate status billing --json
     """
-    choice = chosen(groups, pattern, all_wanted, otherwise_all=True)
-    shim = shim_at(admin)
-    done = done_of(shim, "status", "/v1/migrate/status", choice)
-    refuse_misspelt(shim, choice, done)
-    if not choice.names:
-        tell_of_others(shim)
-    tell(done, show_statuses, json_wanted=json_wanted, none_of_them=NONE_HEARD_OF)
-    if any(row["alarm"] for row in done.rows):
-        sys.exit(SOMETHING_WRONG)
+    _look("status", given, show_statuses, amiss="alarm")
 
 
 @click.command("verify", short_help="Compare offsets in all their places.")
-@groups_argument
-@pattern_option
-@all_option
-@admin_option
-@json_option
+@_look_options
 @in_one_line
-def verify_command(
-    groups: tuple[str, ...], pattern: str | None, all_wanted: bool, admin: HostPort, json_wanted: bool
-) -> None:
+def verify_command(**given: Unpack[_Given]) -> None:
     """Compare offsets in all their places.
 
     Those in the shim's log with those in each other place that a group's step keeps them in; nothing is changed.
@@ -122,16 +104,21 @@ def verify_command(
     offset-shim migrate verify billing && offset-shim migrate advance billing
     offset-shim migrate verify --pattern 'etl-*' --json
     """
-    choice = chosen(groups, pattern, all_wanted, otherwise_all=True)
-    shim = shim_at(admin)
-    done = done_of(shim, "verify", "/v1/migrate/verify", choice)
+    _look("verify", given, show_verified, amiss="differing", otherwise="is served by the shim")
+
+
+def _look(
+    what: str, given: _Given, show: Callable[[Sequence[Row]], None], *, amiss: str, otherwise: str | None = None
+) -> None:
+    """Exits with 1 where a row has something under ``amiss``. ``otherwise``: what no group is, where there is none to
+    show; None: none is heard of."""
+    choice = chosen(given["groups"], given["pattern"], given["all_wanted"], otherwise_all=True)
+    shim = shim_at(given["admin"])
+    done = done_of(shim, what, f"/v1/migrate/{what}", choice)
     refuse_misspelt(shim, choice, done)
     if not choice.names:
         tell_of_others(shim)
-    tell(done, show_verified, json_wanted=json_wanted, none_of_them=_none(choice, "is served by the shim"))
-    if any(row["differing"] for row in done.rows):
+    none = f"no group{fitting_shown(choice)} {otherwise}: `migrate status` says where each is"
+    tell(done, show, json_wanted=given["json_wanted"], none_of_them=NONE_HEARD_OF if otherwise is None else none)
+    if any(row[amiss] for row in done.rows):
         sys.exit(SOMETHING_WRONG)
-
-
-def _none(choice: Chosen, what: str) -> str:
-    return f"no group{fitting_shown(choice)} {what}: `migrate status` says where each is"
