@@ -1,17 +1,25 @@
-"""The documents and parameters of the admin interface, as JSON Schema has it."""
+"""The documents and parameters of the admin interface, as JSON Schema has it.
+
+Where a row is a NamedTuple as it is, or but for some fields, its schema is made of the tuple's types.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Final
+from collections.abc import Mapping, Sequence
+from types import NoneType, UnionType
+from typing import Any, Final, get_args, get_origin, get_type_hints
 
-from shim.admin.live.asked.migration import STEPS, Source
+from shim.admin.live.asked.groups import Deleted, Generation, Member, OffsetAt, Presence
+from shim.admin.live.asked.migration import STEPS, Difference, Source
+from shim.admin.live.asked.overview import ClientsOf, Overview
 from shim.admin.live.guard.access import TokenFor
 from shim.admin.live.requests.choosing import LOOKED_AT, MOVES
 from shim.admin.live.requests.paging import MOST_ROWS, Sort
-from shim.relocation.words import Side
+from shim.relocation.words import PartitionPlace, Side
 
 Schema = dict[str, Any]
+
+_TYPES: Final = {str: "string", int: "integer", float: "number", bool: "boolean", NoneType: "null"}
 
 _TEXT: Final[Schema] = {"type": "string"}
 _COUNT: Final[Schema] = {"type": "integer"}
@@ -39,6 +47,21 @@ def _either(schema: Schema) -> Schema:
     return {"oneOf": [schema, {"type": "null"}]}
 
 
+def _fields(row: type, /, **otherwise: Schema) -> dict[str, Schema]:
+    """Of a NamedTuple. ``otherwise``: what is shown of it in another way, or besides."""
+    return {name: otherwise.get(name) or _typed(hint) for name, hint in get_type_hints(row).items()} | otherwise
+
+
+def _typed(hint: Any) -> Schema:
+    if hint in _TYPES:
+        return {"type": _TYPES[hint]}
+    if get_origin(hint) is UnionType:
+        return {"type": [_TYPES[each] for each in get_args(hint)]}
+    if get_origin(hint) is Sequence:
+        return _list(_typed(*get_args(hint)))
+    return _object(_fields(hint))
+
+
 _AT: Final = {"topic": _TEXT, "partition": _COUNT}
 _SAMPLE: Final[Schema] = {"type": "array", "prefixItems": [_COUNT, _MAYBE], "minItems": 2, "maxItems": 2}
 _STATUS: Final = {
@@ -61,7 +84,7 @@ _VERIFIED: Final = {
     "group": _TEXT,
     "offsets": _COUNT,
     "differing": _COUNT,
-    "differences": _list(_object({**_AT, "log": _MAYBE, "elsewhere": _MAYBE, "where": _TEXT})),
+    "differences": _typed(Sequence[Difference]),
 }
 _CHANGE: Final = {**_AT, "offset": _MAYBE, "new_offset": _MAYBE}
 _BURROW: Final = {"error": _FLAG, "message": _TEXT, "request": _object({"url": _TEXT, "host": _TEXT})}
@@ -102,40 +125,12 @@ SCHEMAS: Final[Mapping[str, Schema]] = {
     "Access": _object({"token_for": {"type": "string", "enum": list(map(str, TokenFor))}}),
     "Overview": _object(
         {
-            "version": _TEXT,
-            "started_ms": _COUNT,
-            "cluster_id": _MAYBE_TEXT,
-            "reachable": _FLAG,
+            **_fields(Overview, log={"type": "string", "enum": ["local", "kafka", "moving"]}),
             "ready": _FLAG,
-            "brokers": _list(_object({"node_id": _COUNT, "host": _TEXT, "port": _COUNT, "port_here": _COUNT})),
-            "listeners": _list(
-                _object({"name": _TEXT, "security_protocol": _TEXT, "listen": _TEXT, "advertised": _TEXT})
-            ),
-            "partitions": _COUNT,
-            "owned": _COUNT,
-            "loaded": _COUNT,
-            "others": _list(_TEXT),
-            "zookeeper": _MAYBE_TEXT,
-            "log": {"type": "string", "enum": ["local", "kafka", "moving"]},
-            "log_moves": _FLAG,
             "token_for": {"type": "string", "enum": list(map(str, TokenFor))},
         }
     ),
-    "Client": _object(
-        {
-            "software": _MAYBE_TEXT,
-            "software_version": _MAYBE_TEXT,
-            "client_id": _TEXT,
-            "client_host": _TEXT,
-            "principal": _TEXT,
-            "open_connections": _COUNT,
-            "connections": _COUNT,
-            "last_seen_ms": _COUNT,
-            "speaks_as": _MAYBE_TEXT,
-            "dropped": _FLAG,
-            "lowest_versions": _list(_object({"api": _TEXT, "version": _COUNT, "dropped": _FLAG})),
-        }
-    ),
+    "Client": _object(_fields(ClientsOf, dropped=_FLAG)),
     "Clients": _object({"clients": _list(_ref("Client"))}),
     "Status": _object(_STATUS),
     "Statuses": _object({"groups": _list(_ref("Status"))}),
@@ -151,44 +146,8 @@ SCHEMAS: Final[Mapping[str, Schema]] = {
             "groups": _list(_object({**_STATUS, "step": _STEP, "lag": _MAYBE, "recent": _list(_SAMPLE)})),
         }
     ),
-    "Generation": _object(
-        {
-            "generation_id": _COUNT,
-            "state": _TEXT,
-            "since_ms": _MAYBE,
-            "reason": _TEXT,
-            "waited_for": _TEXT,
-            "awaited": _list(
-                _object(
-                    {
-                        "member_id": _TEXT,
-                        "client_id": _TEXT,
-                        "client_host": _TEXT,
-                        "leads": _FLAG,
-                        "heard_ms": _MAYBE,
-                        "session_timeout_ms": _COUNT,
-                        "removed_ms": _MAYBE,
-                        "words": _TEXT,
-                    }
-                )
-            ),
-            "pending": _list(_TEXT),
-            "until_ms": _MAYBE,
-        }
-    ),
-    "Member": _object(
-        {
-            "member_id": _TEXT,
-            "group_instance_id": _MAYBE_TEXT,
-            "client_id": _TEXT,
-            "client_host": _TEXT,
-            "partitions": _either(_list(_object(_AT))),
-            "heard_ms": _MAYBE,
-            "session_timeout_ms": _MAYBE,
-            "removed_ms": _MAYBE,
-            "is_silent": _FLAG,
-        }
-    ),
+    "Generation": _object(_fields(Generation, since_ms=_MAYBE, awaited=_list(_object(_fields(Presence, words=_TEXT))))),
+    "Member": _object(_fields(Member, partitions=_either(_list(_object(_AT))))),
     "Moved": _object(
         {
             "time_ms": _COUNT,
@@ -212,18 +171,7 @@ SCHEMAS: Final[Mapping[str, Schema]] = {
             "last_commit": _either(_ref("Moved")),
             "generation": _either(_ref("Generation")),
             "now_ms": _COUNT,
-            "offsets": _list(
-                _object(
-                    {
-                        **_AT,
-                        "offset": _MAYBE,
-                        "log_end_offset": _MAYBE,
-                        "lag": _MAYBE,
-                        "committed_ms": _MAYBE,
-                        "why": _TEXT,
-                    }
-                )
-            ),
+            "offsets": _list(_object(_fields(OffsetAt, offset=_MAYBE, lag=_MAYBE))),
         }
     ),
     "Lags": _object({"groups": _list(_object({**_STATUS, "lag": _MAYBE, "why": _TEXT}))}),
@@ -246,7 +194,7 @@ SCHEMAS: Final[Mapping[str, Schema]] = {
     "Reset": _object({"group": _TEXT, "offsets": _list(_object(_CHANGE))}, {"cause": _TEXT}),
     "ResetDone": _object({"group": _TEXT, "cause": _TEXT, "offsets": _list(_ref("Change"))}),
     "Deletion": _object({"groups": _list(_TEXT)}, {"cause": _TEXT, "dry_run": _FLAG}),
-    "Deleted": _object({"group": _TEXT, "offsets": _COUNT, "deleted": _FLAG}),
+    "Deleted": _object(_fields(Deleted, deleted=_FLAG)),
     "Names": _object({"groups": _list(_TEXT)}),
     "Which": _object({}, _WHICH),
     "Move": _object({}, _MOVE),
@@ -271,13 +219,7 @@ SCHEMAS: Final[Mapping[str, Schema]] = {
     "LogPlaces": _object(
         {
             "partitions": _list(
-                _object(
-                    {
-                        "partition": _COUNT,
-                        "log": {"type": "string", "enum": [*map(str, Side), "moving"]},
-                        "trouble": _TEXT,
-                    }
-                )
+                _object(_fields(PartitionPlace, log={"type": "string", "enum": [*map(str, Side), "moving"]}))
             ),
             "to": _either(_SIDE),
             "turn": _COUNT,

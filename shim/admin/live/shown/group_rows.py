@@ -80,13 +80,7 @@ def plan_row(plan: Plan) -> Row:
 
 
 def change_row(change: Change) -> Row:
-    return {
-        "topic": change.topic,
-        "partition": change.partition,
-        "offset": _or_none(change.offset),
-        "new_offset": _or_none(change.new_offset),
-        "note": change.note,
-    }
+    return {**change._asdict(), "offset": _or_none(change.offset), "new_offset": _or_none(change.new_offset)}
 
 
 def deleted_row(deleted: Deleted, *, dry_run: bool) -> Row:
