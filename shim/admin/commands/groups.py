@@ -12,6 +12,7 @@ from typing import Final
 
 import click
 
+from shim.admin.commands.asking import of_one_group
 from shim.admin.commands.console import (
     SOMETHING_WRONG,
     in_one_line,
@@ -31,16 +32,8 @@ from shim.admin.commands.history_elsewhere import is_passed_through
 from shim.admin.commands.lags import with_lags
 from shim.admin.commands.migration_shown import behind_shown, tell_alarms
 from shim.admin.commands.records_shown import time_shown
-from shim.admin.commands.running_shim import (
-    NONE_HEARD_OF,
-    admin_option,
-    group_argument,
-    name_shown,
-    of_one_group,
-    pattern_option,
-    shim_at,
-    tell_of_others,
-)
+from shim.admin.commands.shim_options import admin_option, group_argument, pattern_option, shim_at
+from shim.admin.commands.telling import NONE_HEARD_OF, name_shown, tell_of_others
 from shim.admin.live.shown.documents import Row
 from shim.config import HostPort
 from shim.counted import counted, lasting

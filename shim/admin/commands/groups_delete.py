@@ -7,6 +7,7 @@ from functools import partial
 
 import click
 
+from shim.admin.commands.asking import Chosen, done_of
 from shim.admin.commands.causes import cause_of
 from shim.admin.commands.console import (
     agree,
@@ -16,15 +17,8 @@ from shim.admin.commands.console import (
     print_table,
     yes_option,
 )
-from shim.admin.commands.running_shim import (
-    Chosen,
-    admin_option,
-    cause_option,
-    done_of,
-    groups_argument,
-    shim_at,
-    tell,
-)
+from shim.admin.commands.shim_options import admin_option, cause_option, groups_argument, shim_at
+from shim.admin.commands.telling import tell
 from shim.admin.live.shown.documents import Row
 from shim.config import HostPort
 from shim.counted import counted

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from shim.admin.commands.asking import of_one_group
 from shim.admin.commands.console import in_one_line, json_option, print_json, print_table
 from shim.admin.commands.history_elsewhere import (
     HISTORY_ELSEWHERE,
@@ -11,7 +12,7 @@ from shim.admin.commands.history_elsewhere import (
     tell_of_commits_at_the_cluster,
 )
 from shim.admin.commands.records_shown import time_shown
-from shim.admin.commands.running_shim import admin_option, group_argument, of_one_group, shim_at
+from shim.admin.commands.shim_options import admin_option, group_argument, shim_at
 from shim.admin.commands.times import time_option
 from shim.admin.live.shown.documents import Row
 from shim.config import HostPort

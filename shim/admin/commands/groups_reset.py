@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import click
 
+from shim.admin.commands.asking import of_one_group
 from shim.admin.commands.causes import cause_of
 from shim.admin.commands.console import (
     Failed,
@@ -24,7 +25,7 @@ from shim.admin.commands.console import (
 )
 from shim.admin.commands.history_elsewhere import has_history_elsewhere, tell_of_history_elsewhere
 from shim.admin.commands.reset_options import by_history, scope_options, target_of, target_options
-from shim.admin.commands.running_shim import admin_option, cause_option, group_argument, of_one_group, shim_at
+from shim.admin.commands.shim_options import admin_option, cause_option, group_argument, shim_at
 from shim.admin.live.shown.documents import Row
 from shim.config import HostPort
 from shim.counted import counted

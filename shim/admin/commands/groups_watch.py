@@ -13,9 +13,10 @@ from typing import Final
 import click
 
 from shim.admin.commands.admin_client import RunningShim
+from shim.admin.commands.asking import of_one_group
 from shim.admin.commands.console import in_one_line, json_option, number_shown, shown
 from shim.admin.commands.lags import with_lags
-from shim.admin.commands.running_shim import admin_option, groups_argument, of_one_group, shim_at
+from shim.admin.commands.shim_options import admin_option, groups_argument, shim_at
 from shim.admin.errors import NotDone
 from shim.admin.live.asked.migration import NotKnown
 from shim.admin.live.shown.documents import Row

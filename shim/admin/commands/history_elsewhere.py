@@ -7,8 +7,8 @@ from typing import Final
 import click
 
 from shim.admin.commands.admin_client import RunningShim
+from shim.admin.commands.asking import overview_of
 from shim.admin.commands.console import shown
-from shim.admin.commands.running_shim import overview_of
 from shim.admin.errors import NotDone
 from shim.admin.live.asked.migration import NotKnown
 from shim.admin.live.shown.documents import Row

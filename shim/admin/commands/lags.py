@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from shim.admin.commands.admin_client import RunningShim
 from shim.admin.commands.console import shown
-from shim.admin.commands.running_shim import groups_shown
+from shim.admin.commands.telling import groups_shown
 from shim.admin.errors import NotDone
 from shim.admin.live.shown.documents import Row
 

@@ -17,7 +17,7 @@ from shim.admin.commands.console import (
     print_table,
     shown,
 )
-from shim.admin.commands.running_shim import admin_option, shim_at
+from shim.admin.commands.shim_options import admin_option, shim_at
 from shim.admin.errors import BrokenOff, NotDone
 from shim.config import HostPort
 from shim.counted import counted

@@ -8,23 +8,11 @@ from typing import TypedDict, Unpack
 
 import click
 
+from shim.admin.commands.asking import chosen, done_of, refuse_misspelt
 from shim.admin.commands.console import SOMETHING_WRONG, in_one_line, json_option
 from shim.admin.commands.migration_shown import show_planned, show_statuses, show_verified
-from shim.admin.commands.running_shim import (
-    NONE_HEARD_OF,
-    Command,
-    admin_option,
-    all_option,
-    chosen,
-    done_of,
-    fitting_shown,
-    groups_argument,
-    pattern_option,
-    refuse_misspelt,
-    shim_at,
-    tell,
-    tell_of_others,
-)
+from shim.admin.commands.shim_options import Command, admin_option, all_option, groups_argument, pattern_option, shim_at
+from shim.admin.commands.telling import NONE_HEARD_OF, fitting_shown, tell, tell_of_others
 from shim.admin.live.shown.documents import Row
 from shim.config import HostPort
 

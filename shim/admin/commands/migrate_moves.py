@@ -8,6 +8,7 @@ from typing import Final, TypedDict, Unpack
 import click
 
 from shim.admin.commands.admin_client import RunningShim
+from shim.admin.commands.asking import Chosen, Done, chosen, done_of
 from shim.admin.commands.causes import cause_of
 from shim.admin.commands.console import (
     SOMETHING_WRONG,
@@ -19,21 +20,16 @@ from shim.admin.commands.console import (
     yes_option,
 )
 from shim.admin.commands.migration_shown import show_looked, show_planned, show_statuses
-from shim.admin.commands.running_shim import (
-    Chosen,
+from shim.admin.commands.shim_options import (
     Command,
-    Done,
     admin_option,
     all_option,
     cause_option,
-    chosen,
-    done_of,
-    fitting_shown,
     groups_argument,
     pattern_option,
     shim_at,
-    tell,
 )
+from shim.admin.commands.telling import fitting_shown, tell
 from shim.admin.live.asked.migration import STEPS, Source
 from shim.admin.live.shown.documents import Row
 from shim.config import HostPort

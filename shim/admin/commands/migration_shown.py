@@ -8,7 +8,7 @@ import click
 
 from shim.admin.commands.console import number_shown, print_table, shown, tell_beside
 from shim.admin.commands.records_shown import time_shown
-from shim.admin.commands.running_shim import groups_shown, name_shown
+from shim.admin.commands.telling import groups_shown, name_shown
 from shim.admin.live.shown.documents import Row
 
 

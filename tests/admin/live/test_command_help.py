@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 import pytest
 
-from shim.admin.commands import running_shim
+from shim.admin.commands.shim_options import DEFAULT_ADMIN
 from shim.main import cli
 from tests.admin.live.running import offset_shim
 
@@ -52,5 +52,5 @@ def test_every_help_has_an_example_that_is_understood(path: tuple[str, ...], mon
 
 
 def test_the_default_is_on_loopback() -> None:
-    assert running_shim.DEFAULT_ADMIN == "127.0.0.1:9644"
-    assert running_shim.DEFAULT_ADMIN in (Path(__file__).parents[3] / "docs" / "admin.md").read_text()
+    assert DEFAULT_ADMIN == "127.0.0.1:9644"
+    assert DEFAULT_ADMIN in (Path(__file__).parents[3] / "docs" / "admin.md").read_text()

@@ -8,7 +8,7 @@ import click
 import pytest
 
 from shim.admin.commands.hints import found_at, pasteable
-from shim.admin.commands.running_shim import DEFAULT_ADMIN
+from shim.admin.commands.shim_options import DEFAULT_ADMIN
 from shim.config import HostPort
 from tests.admin.live.moved import Moved
 from tests.admin.live.running import offset_shim

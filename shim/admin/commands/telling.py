@@ -1,0 +1,78 @@
+"""What is told of groups that a running shim was asked about, and of the shim itself."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import click
+
+from shim.admin.commands.admin_client import RunningShim
+from shim.admin.commands.asking import Chosen, Done, overview_of
+from shim.admin.commands.console import SOMETHING_WRONG, print_json, shown, tell_beside
+from shim.admin.live.shown.documents import Row
+from shim.counted import counted
+
+NONE_HEARD_OF: Final = "no group that this shim has heard of (`migrate plan` shows those of the cluster)"
+
+_NAMED: Final = 10
+"""Groups in one line."""
+
+
+def tell(
+    done: Done, show: Callable[[Sequence[Row]], None], *, json_wanted: bool, none_of_them: str = "no group"
+) -> None:
+    """What was done on standard output, what was not on standard error, ``none_of_them`` where it was about no group.
+    Raises what it broke off with; exits with 1 where something was not done, or not all groups are known.
+    """
+    if json_wanted:
+        unanswered = {"unanswered": done.unanswered} if done.unanswered else {}
+        print_json({"groups": done.rows, "not_done": done.not_done, **unanswered})
+    else:
+        if done.rows:
+            show(done.rows)
+        elif not done.not_done and done.broken_off is None and not done.unanswered:
+            tell_beside(none_of_them)
+        for line in done.unanswered:
+            tell_beside(f"not all groups are known: {shown(line)}")
+        by_reason: dict[tuple[str, str], list[Row]] = {}
+        for row in done.not_done:
+            by_reason.setdefault((row["kind"], row["error"]), []).append(row)
+        for (kind, why), its in by_reason.items():
+            tell_beside(f"{names_shown(its)}: {kind}: {shown(why)}")
+    if done.broken_off is not None:
+        raise done.broken_off
+    if done.not_done or done.unanswered:
+        sys.exit(SOMETHING_WRONG)
+
+
+def tell_of_others(shim: RunningShim) -> None:
+    """On standard error, where not all partitions are that shim's: what was shown is of its groups alone."""
+    whole = overview_of(shim)
+    if whole["owned"] == whole["partitions"]:
+        return
+    others = ", ".join(map(shown, whole["others"]))
+    where = f"; others: {others} (clients' addresses; ask each one's --admin)" if others else ""
+    click.echo(f"this shim has {whole['owned']} of {counted(whole['partitions'], 'partition')}{where}", err=True)
+
+
+def name_shown(row: Row) -> str:
+    """Of a group, before what is said of it."""
+    return shown(row["group"]) or "(no name)"
+
+
+def names_shown(rows: Sequence[Row]) -> str:
+    """Of groups of which the same is said, before that."""
+    more = len(rows) - _NAMED
+    return ", ".join(map(name_shown, rows[:_NAMED])) + (f" and {more:,} more (--json has all)" if more > 0 else "")
+
+
+def groups_shown(rows: Sequence[Row]) -> str:
+    """Of one or more groups, of which the same is said: its name, or how many they are."""
+    return name_shown(rows[0]) if len(rows) == 1 else counted(len(rows), "group")
+
+
+def fitting_shown(choice: Chosen) -> str:
+    """Behind `no group`."""
+    return "" if choice.pattern is None else f" that fits {shown(choice.pattern)}"
