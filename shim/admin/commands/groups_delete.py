@@ -9,14 +9,7 @@ import click
 
 from shim.admin.commands.asking import Chosen, done_of
 from shim.admin.commands.causes import cause_of
-from shim.admin.commands.console import (
-    agree,
-    dry_run_option,
-    in_one_line,
-    json_option,
-    print_table,
-    yes_option,
-)
+from shim.admin.commands.console import agree, dry_run_option, in_one_line, json_option, print_table, yes_option
 from shim.admin.commands.shim_options import admin_option, cause_option, groups_argument, shim_at
 from shim.admin.commands.telling import tell
 from shim.admin.live.shown.documents import Row

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 
 from shim.admin.commands.admin_client import RunningShim
-from shim.admin.commands.console import shown
+from shim.admin.commands.console import SOMETHING_WRONG, shown, tell_beside
 from shim.admin.commands.telling import groups_shown
 from shim.admin.errors import NotDone
 from shim.admin.live.shown.documents import Row
@@ -27,3 +28,11 @@ def with_lags(shim: RunningShim, query: Sequence[tuple[str, str]]) -> tuple[list
         if why := row.get("why"):  # which an older shim does not say
             by_reason.setdefault(why, []).append(row)
     return rows, [f"no lag of {groups_shown(its)}: {shown(why)}" for why, its in by_reason.items()]
+
+
+def end_where_untold(lines: Sequence[str]) -> None:
+    """Says on standard error what could not be told of what was asked for, and exits with 1 where there is any."""
+    for line in lines:
+        tell_beside(line)
+    if lines:
+        sys.exit(SOMETHING_WRONG)

@@ -13,10 +13,7 @@ from click.core import ParameterSource
 from click.shell_completion import CompletionItem
 
 from shim.admin.commands.admin_client import RunningShim
-from shim.admin.commands.console import (
-    Waiting,
-    shown,
-)
+from shim.admin.commands.console import Waiting, shown
 from shim.admin.commands.hints import found_at
 from shim.admin.errors import BrokenOff, NotDone
 from shim.admin.live.guard.token_file import CannotUse, token_in
