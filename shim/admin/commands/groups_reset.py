@@ -5,18 +5,21 @@ from __future__ import annotations
 import shlex
 import sys
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import click
 
+from shim.admin.commands.admin_client import RunningShim
 from shim.admin.commands.asking import of_one_group
 from shim.admin.commands.causes import cause_of
 from shim.admin.commands.console import (
+    SOMETHING_WRONG,
     Failed,
     agree,
     dry_run_option,
     in_one_line,
     json_option,
+    number_shown,
     print_json,
     print_table,
     shown,
@@ -91,23 +94,12 @@ def reset_command(
         raise click.UsageError("Give --dry-run, or --execute: one of them.")
     question, options = target_of(given, group, topics, all_topics=all_topics)
     shim = shim_at(admin)
-    if by_history(question) and has_history_elsewhere(shim):  # first, as it may be why there is nothing to be set
-        tell_of_history_elsewhere()
-    plan: Row = shim.ask("/v1/groups/reset/plan", question)
-    # What is committed is committed once more where that is asked for: the cluster may keep another one until then.
-    again = "to_current" in question
-    changing = [row for row in plan["offsets"] if again or row["offset"] != row["new_offset"]]
-    is_new = plan["state"] == _DEAD and bool(changing)  # a name that was misspelt as a rule
+    planned = _planned(shim, question)
+    plan, changing, is_new = planned
     if not json_wanted:
-        _show(plan["offsets"], changing)
-        if is_new:
-            click.echo(f"group {shown(group)} has no offsets here: a reset makes the group", err=True)
+        _show(planned)
     if dry_run:
-        if json_wanted:
-            print_json({**plan, "new_group": is_new, "dry_run": True})
-        if plan["hindrance"]:
-            tell_beside(f"it would be refused now: {shown(plan['hindrance'])}")
-            sys.exit(1)
+        _end_dry_run(planned, json_wanted=json_wanted)
         return
     if plan["hindrance"]:
         raise Failed(f"group {shown(group)}: {plan['hindrance']}")
@@ -123,6 +115,35 @@ def reset_command(
         click.echo(_done(changing), err=True)
         if is_new:
             click.echo(f"group {shown(group)} is new", err=True)
+
+
+class _Planned(NamedTuple):
+    """``plan``: the shim's. ``changing``: those of its offsets that would be set. ``is_new``: they would make the
+    group, whose name was misspelt as a rule."""
+
+    plan: Row
+    changing: Sequence[Row]
+    is_new: bool
+
+
+def _planned(shim: RunningShim, question: Row) -> _Planned:
+    if by_history(question) and has_history_elsewhere(shim):  # first, as it may be why there is nothing to be set
+        tell_of_history_elsewhere()
+    plan: Row = shim.ask("/v1/groups/reset/plan", question)
+    # What is committed is committed once more where that is asked for: the cluster may keep another one until then.
+    again = "to_current" in question
+    changing = [row for row in plan["offsets"] if again or row["offset"] != row["new_offset"]]
+    return _Planned(plan, changing, plan["state"] == _DEAD and bool(changing))
+
+
+def _end_dry_run(planned: _Planned, *, json_wanted: bool) -> None:
+    """Exits with 1 where it would be refused."""
+    plan, _, is_new = planned
+    if json_wanted:
+        print_json({**plan, "new_group": is_new, "dry_run": True})
+    if plan["hindrance"]:
+        tell_beside(f"it would be refused now: {shown(plan['hindrance'])}")
+        sys.exit(SOMETHING_WRONG)
 
 
 def _set_and_deleted(changing: Sequence[Row]) -> tuple[int, int]:
@@ -142,21 +163,17 @@ def _done(changing: Sequence[Row]) -> str:
     return ", ".join([*told, f"{counted(deleted, 'offset')} deleted"] if deleted else told)
 
 
-def _show(rows: Sequence[Row], changing: Sequence[Row]) -> None:
+def _show(planned: _Planned) -> None:
+    plan, changing, is_new = planned
     print_table(
         ("TOPIC", "PARTITION", "OFFSET", "NEW-OFFSET", "NOTE"),
         [
             (
-                row["topic"],
-                row["partition"],
-                _offset_shown(row["offset"]),
-                _offset_shown(row["new_offset"]),
+                *(row["topic"], row["partition"], number_shown(row["offset"]), number_shown(row["new_offset"])),
                 row["note"] or ("" if row in changing else "stays"),
             )
-            for row in rows
+            for row in plan["offsets"]
         ],
     )
-
-
-def _offset_shown(offset: int | None) -> int | str:
-    return "-" if offset is None else offset
+    if is_new:
+        click.echo(f"group {shown(plan['group'])} has no offsets here: a reset makes the group", err=True)
