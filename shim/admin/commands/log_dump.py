@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import sys
 from collections.abc import Iterator, Sequence
@@ -81,31 +82,22 @@ def dump_command(
     offset-shim log dump --data-dir /var/lib/offset-shim --topic __offset_shim_history --group billing \\
       --from 2026-03-01T14:00 --to 2026-03-01T14:10
     """
+    topic = _topic_of(topic, groups, at_ms, state=state, window=(from_ms, to_ms))
+    wanted = _Wanted(frozenset(groups), from_ms, to_ms if at_ms is None else at_ms)
+    line = (lambda logged: json.dumps(as_json(logged))) if json_wanted else as_text
+    read = _PartitionDump.newest if state else _PartitionDump.records
     if at_ms is not None:
-        _refuse_beside_at(topic, groups, state=state, window=(from_ms, to_ms))
-        topic, to_ms = HISTORY_TOPIC, at_ms
-    topic = topic or OFFSETS_TOPIC
-    if state and topic == HISTORY_TOPIC:
-        raise Refused("--state: the history keeps every commit; --at says what was in force at a time")
-    if state and (from_ms, to_ms) != (None, None):
-        raise Refused("--state: it is what is in force now; --at says what was at a time")
-    wanted = _Wanted(frozenset(groups), from_ms, to_ms)
+        read = _PartitionDump.last_commits
+    shown = 0
     with data_dir_to_read(data_dir) as (files, held):
         chosen = _chosen(held, topic, partitions, groups)
         held.refuse_malformed()
-        line = (lambda logged: json.dumps(as_json(logged))) if json_wanted else as_text
-        read = _PartitionDump.newest if state else _PartitionDump.records
-        if at_ms is not None:
-            read = _PartitionDump.last_commits
-        damaged, shown, unread = False, 0, 0
-        for partition in chosen:
-            reader = _PartitionDump(files, held.partitions[partition], partition, held.known(partition), wanted)
-            for logged in read(reader):
-                sys.stdout.write(f"{line(logged)}\n")
-                shown += 1
-            damaged = damaged or reader.damaged
-            unread += reader.unread
+        readers = [_PartitionDump(files, held.partitions[each], each, held.known(each), wanted) for each in chosen]
+        for logged in itertools.chain.from_iterable(map(read, readers)):
+            sys.stdout.write(f"{line(logged)}\n")
+            shown += 1
         sys.stdout.flush()
+    unread = sum(reader.unread for reader in readers)
     if topic == HISTORY_TOPIC and held.moves:
         tell_of_history_elsewhere()
     if groups and not shown:
@@ -120,19 +112,33 @@ def dump_command(
             f"{HISTORY_TOPIC}: {counted(unread, 'record')} that cannot be read, perhaps of later commits than these",
             err=True,
         )
-    if damaged or unread:
+    if unread or any(reader.damaged for reader in readers):
         sys.exit(SOMETHING_WRONG)
 
 
-def _refuse_beside_at(
-    topic: str | None, groups: Sequence[str], *, state: bool, window: tuple[int | None, int | None]
-) -> None:
+def _topic_of(
+    topic: str | None,
+    groups: Sequence[str],
+    at_ms: int | None,
+    *,
+    state: bool,
+    window: tuple[int | None, int | None],
+) -> str:
+    """The one to read. Raises Refused for options that do not go together."""
+    given_window = window != (None, None)
+    if at_ms is None:
+        if state and topic == HISTORY_TOPIC:
+            raise Refused("--state: the history keeps every commit; --at says what was in force at a time")
+        if state and given_window:
+            raise Refused("--state: it is what is in force now; --at says what was at a time")
+        return topic or OFFSETS_TOPIC
     if topic not in (None, HISTORY_TOPIC):
         raise Refused(f"--at: what was in force is in {HISTORY_TOPIC} only")
     if not groups:
         raise Refused("--at: give a --group")
-    if state or window != (None, None):
+    if state or given_window:
         raise Refused("--at: it goes with neither --state nor --from and --to")
+    return HISTORY_TOPIC
 
 
 class _Wanted(NamedTuple):
