@@ -6,14 +6,12 @@ from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 import click
 
-from pipeline.console import in_one_line, json_option, spark_options
+from pipeline.console import Command, in_one_line, json_option, spark_options
 from pipeline.history.times import parse_time
-
-Command = TypeVar("Command", bound=Callable[..., Any])
 
 _FOLDER: Final = click.Path(path_type=Path, file_okay=False, exists=True)
 _FILE: Final = click.Path(path_type=Path, dir_okay=False)

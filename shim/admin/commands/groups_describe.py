@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from typing import Final
 
 import click
@@ -16,12 +15,10 @@ from shim.admin.commands.lags import end_where_untold
 from shim.admin.commands.migration_shown import behind_shown
 from shim.admin.commands.records_shown import time_shown
 from shim.admin.commands.shim_options import admin_option, group_argument, shim_at
+from shim.admin.commands.telling import some_shown
 from shim.admin.live.shown.documents import Row
 from shim.config import HostPort
 from shim.counted import counted, lasting
-
-_NAMED: Final = 10
-"""Of members in one line."""
 
 _GIVEN_ID: Final = re.compile(r".*-([0-9a-f]{8})-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.DOTALL)
 """The client's id or its instance's, and a UUID."""
@@ -101,14 +98,9 @@ def _show_generation(generation: Row) -> None:
     if generation["waited_for"]:
         click.echo(f"it had to wait for: {shown(generation['waited_for'])}")
     if awaited := generation["awaited"]:
-        click.echo(f"awaited: {_some([each['words'] for each in awaited])}{_until(generation)}")
+        click.echo(f"awaited: {some_shown([each['words'] for each in awaited], shown)}{_until(generation)}")
     if pending := generation["pending"]:
-        click.echo(f"given an id, and not joined: {_some(pending)}{_until(generation)}")
-
-
-def _some(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _NAMED:,} more (--json has all)" if len(names) > _NAMED else ""
-    return f"{', '.join(map(shown, names[:_NAMED]))}{more}"
+        click.echo(f"given an id, and not joined: {some_shown(pending, shown)}{_until(generation)}")
 
 
 def _until(generation: Row) -> str:
@@ -180,12 +172,8 @@ def _show_offsets(offsets: list[Row]) -> None:
             (
                 *(at["topic"], at["partition"]),
                 *map(number_shown, (at["offset"], at["log_end_offset"], at["lag"])),
-                _time_or_dash(at["committed_ms"]),
+                time_shown(at["committed_ms"]),
             )
             for at in offsets
         ],
     )
-
-
-def _time_or_dash(ms: int | None) -> str:
-    return "-" if ms is None else time_shown(ms)

@@ -12,6 +12,7 @@ from shim.admin.commands.asking import Chosen, Done, chosen, done_of
 from shim.admin.commands.causes import cause_of
 from shim.admin.commands.console import (
     SOMETHING_WRONG,
+    Command,
     Refused,
     agree,
     dry_run_option,
@@ -21,7 +22,6 @@ from shim.admin.commands.console import (
 )
 from shim.admin.commands.migration_shown import show_looked, show_planned, show_statuses
 from shim.admin.commands.shim_options import (
-    Command,
     admin_option,
     all_option,
     cause_option,

@@ -40,7 +40,7 @@ def show_statuses(rows: Sequence[Row]) -> None:
                 behind_shown(row),
                 row["state"],
                 number_shown(row["members"]),
-                "-" if row["changed_ms"] is None else time_shown(row["changed_ms"]),
+                time_shown(row["changed_ms"]),
                 row["cause"],
             )
             for row in rows

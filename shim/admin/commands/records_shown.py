@@ -100,9 +100,9 @@ def _history_as_text(remembered: HistoryRecord) -> str:
     return f"{time_shown(fields.pop('time'))} {_fields(fields)}"
 
 
-def time_shown(timestamp_ms: int) -> str:
+def time_shown(timestamp_ms: int | None) -> str:
     """In UTC; ``-`` for none, the bare number for one that is in no year."""
-    if timestamp_ms == -1:
+    if timestamp_ms is None or timestamp_ms == -1:
         return "-"
     try:
         at = datetime.fromtimestamp(timestamp_ms // 1000, UTC)

@@ -5,16 +5,15 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple
 
 import click
 
+from shim.admin.commands.console import Command
 from shim.admin.commands.offset_files import offsets_in
 from shim.admin.commands.records_shown import time_shown
 from shim.admin.commands.times import parse_duration, parse_time
 from shim.admin.live.shown.documents import Row
-
-Command = TypeVar("Command", bound=Callable[..., Any])
 
 _FILE: Final = click.Path(path_type=Path, dir_okay=False, exists=True)
 

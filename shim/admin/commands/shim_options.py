@@ -6,14 +6,14 @@ import ssl
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 import click
 from click.core import ParameterSource
 from click.shell_completion import CompletionItem
 
 from shim.admin.commands.admin_client import RunningShim
-from shim.admin.commands.console import Waiting, shown
+from shim.admin.commands.console import Command, Waiting, shown
 from shim.admin.commands.hints import found_at
 from shim.admin.errors import BrokenOff, NotDone
 from shim.admin.live.guard.token_file import CannotUse, token_in
@@ -21,7 +21,6 @@ from shim.config import HostPort, SettingError, parse_host_port
 from shim.tls import CannotUse as CannotUseFiles
 from shim.tls import context_for_admin
 
-Command = TypeVar("Command", bound=Callable[..., Any])
 Given = TypeVar("Given", str, tuple[str, ...], None)
 
 DEFAULT_ADMIN: Final = "127.0.0.1:9644"

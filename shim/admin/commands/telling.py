@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import Final, TypeVar
 
 import click
 
@@ -12,12 +12,14 @@ from shim.admin.commands.admin_client import RunningShim
 from shim.admin.commands.asking import Chosen, Done, overview_of
 from shim.admin.commands.console import SOMETHING_WRONG, print_json, shown, tell_beside
 from shim.admin.live.shown.documents import Row
-from shim.counted import counted
+from shim.counted import counted, some_of
+
+T = TypeVar("T")
 
 NONE_HEARD_OF: Final = "no group that this shim has heard of (`migrate plan` shows those of the cluster)"
 
 _NAMED: Final = 10
-"""Groups in one line."""
+"""Groups, or members, in one line."""
 
 
 def tell(
@@ -40,7 +42,7 @@ def tell(
         for row in done.not_done:
             by_reason.setdefault((row["kind"], row["error"]), []).append(row)
         for (kind, why), its in by_reason.items():
-            tell_beside(f"{names_shown(its)}: {kind}: {shown(why)}")
+            tell_beside(f"{some_shown(its, name_shown)}: {kind}: {shown(why)}")
     if done.broken_off is not None:
         raise done.broken_off
     if done.not_done or done.unanswered:
@@ -62,10 +64,9 @@ def name_shown(row: Row) -> str:
     return shown(row["group"]) or "(no name)"
 
 
-def names_shown(rows: Sequence[Row]) -> str:
-    """Of groups of which the same is said, before that."""
-    more = len(rows) - _NAMED
-    return ", ".join(map(name_shown, rows[:_NAMED])) + (f" and {more:,} more (--json has all)" if more > 0 else "")
+def some_shown(items: Sequence[T], told: Callable[[T], str]) -> str:
+    """The first of them, each as ``told``."""
+    return some_of(items, told, _NAMED) + (" (--json has all)" if len(items) > _NAMED else "")
 
 
 def groups_shown(rows: Sequence[Row]) -> str:

@@ -6,11 +6,11 @@ import re
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
-from typing import Any, Final, TypeVar
+from typing import Final
 
 import click
 
-Command = TypeVar("Command", bound=Callable[..., Any])
+from shim.admin.commands.console import Command
 
 _EPOCH: Final = datetime.fromtimestamp(0, UTC)
 _FEWEST_DIGITS: Final = 13
