@@ -23,28 +23,23 @@ class _Option(NamedTuple):
 
     field: str
     settings: Mapping[str, Any]
-    value: Callable[[Any, str], Any]
+    value: Callable[[Any, str], Any] = lambda given, _: given
 
 
 _TARGETS: Final[Mapping[str, _Option]] = {
     "to-offset": _Option(
         "to_offset",
         {"type": click.IntRange(0, 2**63 - 1), "metavar": "N", "help": "To this offset."},
-        lambda given, _: given,
     ),
-    "to-earliest": _Option(
-        "to_earliest", {"is_flag": True, "help": "To where the log begins."}, lambda given, _: given
-    ),
-    "to-latest": _Option("to_latest", {"is_flag": True, "help": "To where it ends."}, lambda given, _: given),
+    "to-earliest": _Option("to_earliest", {"is_flag": True, "help": "To where the log begins."}),
+    "to-latest": _Option("to_latest", {"is_flag": True, "help": "To where it ends."}),
     "to-current": _Option(
         "to_current",
         {"is_flag": True, "help": "To what is committed; to the log's end where nothing is."},
-        lambda given, _: given,
     ),
     "to-datetime": _Option(
         "to_time_ms",
         {"type": parse_time, "metavar": "TIME", "help": "To the first record at that time, or after it."},
-        lambda given, _: given,
     ),
     "by-duration": _Option(
         "to_time_ms",
@@ -54,7 +49,6 @@ _TARGETS: Final[Mapping[str, _Option]] = {
     "shift-by": _Option(
         "shift_by",
         {"type": click.IntRange(-(2**63) + 1, 2**63 - 1), "metavar": "N", "help": "By so many, back if negative."},
-        lambda given, _: given,
     ),
     "from-file": _Option(
         "offsets",
@@ -69,16 +63,12 @@ _TARGETS: Final[Mapping[str, _Option]] = {
     "from-history": _Option(
         "from_history_ms",
         {"type": parse_time, "metavar": "TIME", "help": "To what was committed at that time, by the shim's history."},
-        lambda given, _: given,
     ),
     "from-upstream": _Option(
         "from_upstream",
         {"is_flag": True, "help": "To what the cluster itself has, of a group that the shim serves."},
-        lambda given, _: given,
     ),
-    "undo": _Option(
-        "undo", {"is_flag": True, "help": "Put back what the last reset has changed."}, lambda given, _: given
-    ),
+    "undo": _Option("undo", {"is_flag": True, "help": "Put back what the last reset has changed."}),
 }
 _BY_ITSELF: Final = ("from-file", "from-upstream", "undo")
 """Which partitions these are about they say themselves."""
