@@ -9,12 +9,15 @@ from collections.abc import Mapping, Sequence
 from types import NoneType, UnionType
 from typing import Any, Final, get_args, get_origin, get_type_hints
 
-from shim.admin.live.asked.groups import Deleted, Generation, Member, OffsetAt, Presence
-from shim.admin.live.asked.migration import STEPS, Difference, Source
+from shim.admin.live.asked.groups import Deleted, Generation, Member, Moved, OffsetAt, Presence
+from shim.admin.live.asked.migration import STEPS, Difference, GroupStatus, Planned, Source
 from shim.admin.live.asked.overview import ClientsOf, Overview
 from shim.admin.live.guard.access import TokenFor
 from shim.admin.live.requests.choosing import LOOKED_AT, MOVES
 from shim.admin.live.requests.paging import MOST_ROWS, Sort
+from shim.admin.live.shown.documents import renamed
+from shim.admin.live.shown.group_rows import NAMES_OF_MOVED
+from shim.admin.live.shown.migration_rows import NAMES_OF_STATUS
 from shim.relocation.words import PartitionPlace, Side
 
 Schema = dict[str, Any]
@@ -64,20 +67,9 @@ def _typed(hint: Any) -> Schema:
 
 _AT: Final = {"topic": _TEXT, "partition": _COUNT}
 _SAMPLE: Final[Schema] = {"type": "array", "prefixItems": [_COUNT, _MAYBE], "minItems": 2, "maxItems": 2}
-_STATUS: Final = {
-    "group": _TEXT,
-    "offsets_storage": {"type": "string", "enum": ["zookeeper", "kafka", "upstream"]},
-    "dual_commit_enabled": _FLAG,
-    "state": _TEXT,
-    "state_since_ms": _MAYBE,
-    "type": _TEXT,
-    "members": _MAYBE,
-    "silent_members": _COUNT,
-    "changed_ms": _MAYBE,
-    "cause": _TEXT,
-    "lag_seconds": {"type": ["number", "null"]},
-    "alarm": _TEXT,
-}
+_STATUS: Final = renamed(
+    _fields(GroupStatus, storage={"type": "string", "enum": ["zookeeper", "kafka", "upstream"]}), NAMES_OF_STATUS
+)
 _WHICH: Final = {"groups": _list(_TEXT), "pattern": _TEXT, "all": {"const": True}}
 _MOVE: Final = {**_WHICH, "cause": _TEXT, "at": _STEP}
 _VERIFIED: Final = {
@@ -148,21 +140,7 @@ SCHEMAS: Final[Mapping[str, Schema]] = {
     ),
     "Generation": _object(_fields(Generation, since_ms=_MAYBE, awaited=_list(_object(_fields(Presence, words=_TEXT))))),
     "Member": _object(_fields(Member, partitions=_either(_list(_object(_AT))))),
-    "Moved": _object(
-        {
-            "time_ms": _COUNT,
-            **_AT,
-            "from": _MAYBE,
-            "to": _COUNT,
-            "client_id": _TEXT,
-            "client_host": _TEXT,
-            "principal": _TEXT,
-            "member_id": _TEXT,
-            "generation_id": _COUNT,
-            "cause": _TEXT,
-            "deleted": _FLAG,
-        }
-    ),
+    "Moved": _object(renamed(_fields(Moved), NAMES_OF_MOVED)),
     "Details": _object(
         {
             **_STATUS,
@@ -199,17 +177,7 @@ SCHEMAS: Final[Mapping[str, Schema]] = {
     "Which": _object({}, _WHICH),
     "Move": _object({}, _MOVE),
     "Start": _object({}, {**_MOVE, "from": {"type": "string", "enum": list(map(str, Source))}}),
-    "Planned": _object(
-        {
-            "group": _TEXT,
-            "offsets_storage": _TEXT,
-            "state": _TEXT,
-            "members": _MAYBE,
-            "members_here": _MAYBE,
-            "offsets": _MAYBE,
-            "hindrance": _TEXT,
-        }
-    ),
+    "Planned": _object(renamed(_fields(Planned), NAMES_OF_STATUS)),
     "Verified": _object(_VERIFIED),
     "Look": _object({"move": {"type": "string", "enum": list(LOOKED_AT)}}, {**_WHICH, "at": _STEP}),
     "Looked": _object({**_VERIFIED, "at": _STEP, "to": _STEP, "hindrance": _TEXT}),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 JSON: Final = "application/json"
@@ -30,6 +30,11 @@ def list_in_pieces(document: Row, name: str, rows: Iterable[Row | str]) -> Itera
         yield separator + encoded(some)[1:-1]
         separator = b","
     yield b"]}" if separator == b"," else separator + b"]}"
+
+
+def renamed(row: Row, names: Mapping[str, str]) -> Row:
+    """In the same order. ``names``: what is shown under another name."""
+    return {names.get(name, name): value for name, value in row.items()}
 
 
 def one_line(error: object) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from shim.admin.live.asked.groups import (
     NO_OFFSET,
     Change,
@@ -14,7 +16,9 @@ from shim.admin.live.asked.groups import (
     Plan,
     awaited,
 )
-from shim.admin.live.shown.documents import Row
+from shim.admin.live.shown.documents import Row, renamed
+
+NAMES_OF_MOVED: Final = {"before": "from", "offset": "to"}
 
 
 def details_row(details: Details) -> Row:
@@ -61,13 +65,7 @@ def offset_row(at: OffsetAt) -> Row:
 
 def moved_row(moved: Moved) -> Row:
     """``from`` is null where nobody knows, and -1 where there was none."""
-    row = moved._asdict()
-    return {
-        **{name: row.pop(name) for name in ("time_ms", "topic", "partition")},
-        "from": row.pop("before"),
-        "to": row.pop("offset"),
-        **row,
-    }
+    return renamed(moved._asdict(), NAMES_OF_MOVED)
 
 
 def plan_row(plan: Plan) -> Row:

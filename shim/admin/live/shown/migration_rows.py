@@ -5,7 +5,10 @@ from __future__ import annotations
 from typing import Final
 
 from shim.admin.live.asked.migration import GroupStatus, Looked, NotKnown, Planned, Refused, Verified
-from shim.admin.live.shown.documents import Row, one_line
+from shim.admin.live.shown.documents import Row, one_line, renamed
+
+NAMES_OF_STATUS: Final = {"storage": "offsets_storage", "dual_commit": "dual_commit_enabled"}
+"""Kafka's."""
 
 REFUSED: Final = "refused"
 NOT_KNOWN: Final = "not known"
@@ -34,8 +37,8 @@ def status_row(status: GroupStatus) -> Row:
 
 
 def planned_row(planned: Planned) -> Row:
-    row = planned._asdict()
-    return {"group": row.pop("group"), "offsets_storage": row.pop("storage"), **row}
+    row = renamed(planned._asdict(), NAMES_OF_STATUS)
+    return {"group": row.pop("group"), "offsets_storage": row.pop("offsets_storage"), **row}
 
 
 def verified_row(verified: Verified) -> Row:
