@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import sys
 from pathlib import Path
 from typing import Any, Final
@@ -86,8 +87,18 @@ def audit_command(json_wanted: bool, master: str | None, conf: tuple[str, ...], 
             found = audit(spark, asked, wheres)
     except (CannotRun, CannotRead, NotDone, SomethingWrong) as error:
         raise CouldNot(shown(str(error))) from error
-    (print_found_as_json if json_wanted else print_found)(found, asked.to)
+    tell(found, asked.to, as_json=json_wanted)
     sys.exit(_DIFFER if found.totals.differences else 0)
+
+
+def tell(found: Any, to: str | None, *, as_json: bool) -> None:
+    """Raises CouldNot where nobody can be told: a status of 1 would say that something differs."""
+    try:
+        (print_found_as_json if as_json else print_found)(found, to)
+    except OSError as error:
+        if error.errno == errno.EPIPE:  # whoever reads has had enough: `… | head`
+            raise
+        raise CouldNot(f"standard output: {error.strerror or error}") from error
 
 
 def _asked(

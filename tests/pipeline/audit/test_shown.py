@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import errno
+import io
 import json
+import os
+from contextlib import redirect_stdout
 
 import pytest
 
 from pipeline.audit.auditing import Audited
-from pipeline.audit.command import print_found, print_found_as_json
+from pipeline.audit.command import CouldNot, print_found, print_found_as_json, tell
 from tests.pipeline.audit.test_report import row, shown
 
 
@@ -28,6 +32,19 @@ def test_a_table_of_the_groups_that_differ_and_one_of_the_verdicts(capsys: pytes
     assert verdicts[3:] == ["0", "1", "0", "1", "0", "0", "0"]
     assert lines[-2] == ("40 groups, 2,000 partitions: 2 differing, 2 moving, 1 out of their log; lag 123,456")
     assert lines[-1] == "written to /lake/audit"
+
+
+class _Full(io.StringIO):
+    def write(self, _: str) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_what_cannot_be_told_is_not_told_as_a_difference(as_json: bool) -> None:
+    with redirect_stdout(_Full()), pytest.raises(CouldNot) as failed:
+        tell(found(), None, as_json=as_json)
+    assert failed.value.exit_code == 2
+    assert failed.value.message == "standard output: No space left on device"
 
 
 def test_json(capsys: pytest.CaptureFixture[str]) -> None:
