@@ -60,15 +60,17 @@ class KafkaBackend:
         clock: Clock,
         claimed: asyncio.Event,
         snapshots: TopicSnapshots | None = None,
+        progress: Progress | None = None,
     ) -> None:
         """``claimed`` is set when the cluster is known to be the right one. ``snapshots``: where there are to be some;
-        what is read from one tells neither where groups stood before nor which place counts.
+        what is read from one tells neither where groups stood before nor which place counts. ``progress``: of the
+        loading, where there is another log besides that has it.
         """
         self._cluster = cluster
         self._settings = settings
         self._clock = clock
         self._claimed = claimed
-        self.progress = Progress()
+        self.progress = progress or Progress()
         self.cleaning = CleaningCounts()
         self._wanted = TopicsWanted(
             settings.offsets_log_topics_prefix,

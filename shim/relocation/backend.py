@@ -13,13 +13,12 @@ from shim.counted import counted
 from shim.kafka_log.backend import KafkaBackend
 from shim.log import LogError
 from shim.log.places import Place, Places
-from shim.metrics import CleaningCounts, StandbyCounts
+from shim.metrics import StandbyCounts
 from shim.relocation.mover import Mover
 from shim.relocation.words import NotMoved
 from shim.relocation.writes import TwoWrites
 from shim.runtime import LocalBackend
 from shim.runtime.backend import Backend, Loaded, OwnedElsewhere, Reports, nothing
-from shim.runtime.progress import Progress
 from shim.upstream import UpstreamError
 
 log = logging.getLogger(__name__)
@@ -63,7 +62,7 @@ class TwoLogs:
         claimed: asyncio.Event,
     ) -> None:
         """``others``: who else has the topics now, once the cluster is known to be the right one, which sets
-        ``claimed``; raises UpstreamError."""
+        ``claimed``; raises UpstreamError. Both logs have the same progress."""
         self._claimed = claimed
         self._local = local
         self._kafka = kafka
@@ -71,7 +70,9 @@ class TwoLogs:
         self._mover = mover
         self._others = others
         self._wishes: dict[int, _Wish] = {}
-        kafka.progress = local.progress
+        self.num_partitions = local.num_partitions
+        self.progress = local.progress
+        self.cleaning = local.cleaning
 
     def attach(self, reports: Reports) -> None:
         def in_directory(number: int) -> GroupCoordinator | None:
@@ -82,10 +83,6 @@ class TwoLogs:
         self._kafka.attach(reports)
         self.writes = TwoWrites(self._local.writes, self._kafka.writes, self._places)
 
-    @property
-    def num_partitions(self) -> int:
-        return self._local.num_partitions
-
     def name_of(self, number: int) -> str:
         return self._side(self._places[number]).name_of(number)
 
@@ -93,14 +90,6 @@ class TwoLogs:
         # Where one is that was on its way, its topic says: what cannot be read is that.
         side = self._local if self._places[number] is Place.DIRECTORY else self._kafka
         return side.remedy(number)
-
-    @property
-    def progress(self) -> Progress:
-        return self._local.progress
-
-    @property
-    def cleaning(self) -> CleaningCounts:
-        return self._local.cleaning
 
     @property
     def standbys(self) -> StandbyCounts:

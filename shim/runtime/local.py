@@ -19,14 +19,12 @@ from shim.coordinator import CoordinatorSettings, GroupCoordinator
 from shim.log import OFFSETS_TOPIC, Appended, LogError, OffsetsLog, PartitionWrite, TopicPartition
 from shim.log.cleaner.cleaning import CleanerStats
 from shim.log.files import Files
-from shim.metrics import CleaningCounts
 from shim.runtime.backend import Loaded, Reports, nothing
 from shim.runtime.cleaning_thread import CleaningThread
 from shim.runtime.clock import Clock
 from shim.runtime.flight import RecordSet
 from shim.runtime.loading import Loader
 from shim.runtime.local_ends import LocalEnds
-from shim.runtime.progress import Progress
 from shim.runtime.snapshots import LAST_SNAPSHOTS_SECONDS, Snapshots
 from shim.runtime.writer import Writer
 
@@ -37,8 +35,11 @@ _SETTLED_WITHIN_S: Final = 3.0
 class LocalBackend:
     """See :class:`shim.runtime.backend.Backend`."""
 
+    is_among_shims = False
     loads_at_once: Final = 1
     passing: Final = (OSError,)
+    standbys: Final = None
+    complaints: Final = None
 
     writes: Writer
 
@@ -52,10 +53,15 @@ class LocalBackend:
         self._log = offsets_log
         self._clock = clock
         self._commit_timeout = settings.offsets_commit_timeout_ms / 1000
-        self._stopping = False
+        self.num_partitions = offsets_log.num_partitions
+        self.is_divided = offsets_log.share is not None
+        self.is_stopping = False
+        """From :meth:`stop` on; what was being read back by then is not all there is."""
         self._recoverer = ThreadPoolExecutor(1, thread_name_prefix="log-recover")
-        self._loader = Loader(offsets_log, CoordinatorSettings.of(settings), lambda: self._stopping)
+        self._loader = Loader(offsets_log, CoordinatorSettings.of(settings), lambda: self.is_stopping)
+        self.progress = self._loader.progress
         self._cleaning = CleaningThread(offsets_log, settings, clock, files or Files(), self._cleaned)
+        self.cleaning = self._cleaning.counts
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def attach(self, reports: Reports) -> None:
@@ -70,44 +76,11 @@ class LocalBackend:
             reports.landed,
         )
 
-    @property
-    def num_partitions(self) -> int:
-        return self._log.num_partitions
-
     def name_of(self, number: int) -> str:
         return str(TopicPartition(OFFSETS_TOPIC, number))
 
     def remedy(self, _number: int) -> str:
         return "see offset-shim log verify"
-
-    @property
-    def is_divided(self) -> bool:
-        return self._log.share is not None
-
-    @property
-    def is_among_shims(self) -> bool:
-        return False
-
-    @property
-    def is_stopping(self) -> bool:
-        """From :meth:`stop` on; what was being read back by then is not all there is."""
-        return self._stopping
-
-    @property
-    def progress(self) -> Progress:
-        return self._loader.progress
-
-    @property
-    def cleaning(self) -> CleaningCounts:
-        return self._cleaning.counts
-
-    @property
-    def standbys(self) -> None:
-        return None
-
-    @property
-    def complaints(self) -> None:
-        return None
 
     def coordinator_settings(self, settings: Settings) -> CoordinatorSettings:
         return CoordinatorSettings.of(settings)
@@ -179,13 +152,13 @@ class LocalBackend:
 
     def _cleaned(self, stats: CleanerStats) -> None:
         """In the cleaner's thread."""
-        if self._loop is not None and not self._stopping and stats.partition.topic == OFFSETS_TOPIC:
+        if self._loop is not None and not self.is_stopping and stats.partition.topic == OFFSETS_TOPIC:
             self._loop.call_soon_threadsafe(self._snapshots.may_be_outdated, stats.partition.partition)
 
     # -- the end
 
     def stop(self) -> None:
-        self._stopping = True
+        self.is_stopping = True
         self._cleaning.stop()
         self._snapshots.stop()
         self.writes.stop()

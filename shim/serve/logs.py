@@ -56,7 +56,7 @@ def logs_of(opened: Opened, cluster: Cluster, settings: Settings, clock: Clock, 
     local_history = LocalHistoryLog(opened.offsets_log, local.settle_history)
     if opened.places is None:
         return Logs(local, local_history, local)
-    kafka = KafkaBackend(cluster, settings, clock, claimed)
+    kafka = KafkaBackend(cluster, settings, clock, claimed, progress=local.progress)
     others, own_id, places = OtherShims(cluster, settings), opened.data_dir.instance_id, opened.places
     mover = Mover(local, kafka, places, own_id)
     logs = TwoLogs(local, kafka, places, mover, lambda: others.members(own_id()), claimed)

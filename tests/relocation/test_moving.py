@@ -67,6 +67,20 @@ async def test_there_and_back(broker: Broker, tmp_path: Path, prefix: str) -> No
         assert [shim.offset(group, at) for at in range(3)] == [50, 200, 200]
 
 
+async def test_what_is_replayed_of_a_topic_counts(
+    broker: Broker, tmp_path: Path, prefix: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A start tells how many records it has replayed, whichever log they are in."""
+    caplog.set_level("INFO", "shim.runtime.progress")
+    async with running(broker.bootstrap_servers, tmp_path / "d", settings_of(prefix)) as shim:
+        await shim.commit(shim.group_in(0), 5)
+        await shim.move(Side.KAFKA)
+    caplog.clear()
+    async with running(broker.bootstrap_servers, tmp_path / "d", settings_of(prefix)):
+        (told,) = [each.getMessage() for each in caplog.records if each.name == "shim.runtime.progress"]
+    assert re.match(r"loaded 2 partitions \(0 from snapshots\), [1-9]\d* records? replayed", told), told
+
+
 @pytest.mark.parametrize("step", Step)
 @pytest.mark.parametrize("to", Side)
 async def test_killed_between_two_steps(broker: Broker, tmp_path: Path, prefix: str, to: Side, step: Step) -> None:

@@ -44,13 +44,7 @@ class SharedBackend(LocalBackend):
     loads: list[int]
     released: list[int]
 
-    @property
-    def is_divided(self) -> bool:
-        return True
-
-    @property
-    def is_among_shims(self) -> bool:
-        return True
+    is_among_shims = True
 
     async def load(self, number: int) -> Loaded:
         self.loads.append(number)
@@ -111,6 +105,7 @@ class Sharing(Running):
 async def sharing(data_dir: Path, *elsewhere: int) -> AsyncIterator[Sharing]:
     log = HeldLog.at(data_dir, PARTITIONS, log_settings=LogSettings.of(SETTINGS))
     backend = SharedBackend(log, SETTINGS, Clock(), files=log.files)
+    backend.is_divided = True
     backend.elsewhere, backend.loads, backend.released = set(elsewhere), [], []
     runtime = Runtime(backend, SETTINGS, Clock())
     runtime.admit()
