@@ -7,9 +7,9 @@ from typing import Any, Final, NamedTuple, Self
 
 from protocol.records.batches import BatchHeader
 from shim.log.batching import PreparedBatch
-from shim.log.data_dir import index_name, segment_name
 from shim.log.files import Files
 from shim.log.index import IndexBuilder, write_index
+from shim.log.layout import index_name, segment_name
 from shim.log.segment import Segment, SoundBatch
 from shim.log.settings import LogSettings
 

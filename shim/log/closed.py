@@ -9,9 +9,9 @@ from operator import attrgetter
 from pathlib import Path
 
 from shim.log.active import LogEnd
-from shim.log.data_dir import segment_base_offsets, segment_name
 from shim.log.errors import LogError
 from shim.log.files import Files
+from shim.log.layout import segment_base_offsets, segment_name
 from shim.log.segment import Segment
 from shim.log.swap import finish_swap
 

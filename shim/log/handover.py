@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Final
 
 from shim.log.checkpoint import RECOVERY_POINT_CHECKPOINT, TopicPartition, read_checkpoint, write_checkpoint
-from shim.log.data_dir import has_other_topics
 from shim.log.files import Files
+from shim.log.layout import has_other_topics
 from shim.log.names import give_anew
 from shim.log.partition import PartitionLog
 from shim.log.recovery import LeftBehind

@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Final
 
 from protocol.records.batches import UnsupportedBatch
-from shim.log.data_dir import index_name
 from shim.log.files import Files
+from shim.log.layout import index_name
 from shim.log.segment import BadBytes, Segment, SoundBatch, Unread, closed_batches, sound_batches
 
 INTERVAL_BYTES: Final = 4096

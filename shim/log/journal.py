@@ -31,7 +31,6 @@ from typing import Final, NamedTuple
 
 from protocol.records.batches import HEADER_SIZE, CorruptBatch, TruncatedBatch, check_crc, read_header
 from shim.log.checkpoint import TopicPartition
-from shim.log.data_dir import segment_base_offsets, segment_name
 from shim.log.files import Files
 from shim.log.journal_records import (
     FIRST,
@@ -47,6 +46,7 @@ from shim.log.journal_records import (
     read,
     records_of,
 )
+from shim.log.layout import segment_base_offsets, segment_name
 from shim.log.segment import find_sound_batch
 from shim.log.waiting import MOST_BYTES, batches_of
 

@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from shim.log.checkpoint import TopicPartition
-from shim.log.data_dir import DataDir, open_partitions
+from shim.log.data_dir import DataDir
 from shim.log.files import Files
 from shim.log.handover import LOOSE_FLUSH, Handover, closed_clean, recovery_points, take_over
 from shim.log.journal import Journal, Redone
+from shim.log.layout import open_partitions
 from shim.log.partition import PartitionLog
 from shim.log.recovery import LeftBehind
 from shim.log.settings import LogSettings

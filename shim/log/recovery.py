@@ -15,16 +15,10 @@ from typing import Final, NamedTuple
 
 from protocol.records.batches import UnsupportedBatch
 from shim.log.active import ActiveSegment, LogEnd
-from shim.log.data_dir import (
-    index_name,
-    name_empty_segment,
-    segment_base_offset,
-    segment_base_offsets,
-    segment_name,
-)
 from shim.log.errors import CorruptLog, LogError, SyncFailed
 from shim.log.files import Files
 from shim.log.index import batches_from
+from shim.log.layout import index_name, name_empty_segment, segment_base_offset, segment_base_offsets, segment_name
 from shim.log.names import stands_in, take_away
 from shim.log.segment import BadBytes, Segment, SoundBatch, sound_batches
 from shim.log.torn_tail import Known, cut_torn_tail, why_not_torn

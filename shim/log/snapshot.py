@@ -39,8 +39,8 @@ import google_crc32c
 from protocol.records.batches import CorruptBatch, check_crc, read_header
 from shim.log.active import LastBatch
 from shim.log.checkpoint import replace_file
-from shim.log.data_dir import segment_name
 from shim.log.files import Files
+from shim.log.layout import segment_name
 from shim.log.names import STAND_IN, take_away
 
 _PREFIX: Final = Struct(">4shI")

@@ -30,9 +30,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from shim.log.data_dir import index_name, segment_base_offset, segment_base_offsets, segment_name
 from shim.log.errors import CorruptLog
 from shim.log.files import Files
+from shim.log.layout import index_name, segment_base_offset, segment_base_offsets, segment_name
 from shim.log.names import stands_in, take_away
 from shim.log.segment import BadBytes, sound_batches
 

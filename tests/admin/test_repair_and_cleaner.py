@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from shim.log.checkpoint import CLEANER_OFFSET_CHECKPOINT, TopicPartition, read_checkpoint, write_checkpoint
-from shim.log.data_dir import segment_base_offsets, segment_name
+from shim.log.layout import segment_base_offsets, segment_name
 from tests.admin.damaging import DATA_DIR, FOLDER, compact, log_of, overwrite, repaired
 
 PATH = DATA_DIR / CLEANER_OFFSET_CHECKPOINT

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 import shim.admin.at_rest
 from shim.log import LogError
 from shim.log.checkpoint import RECOVERY_POINT_CHECKPOINT
-from shim.log.data_dir import segment_base_offsets, segment_name
 from shim.log.handover import CLEAN_SHUTDOWN
+from shim.log.layout import segment_base_offsets, segment_name
 from tests.admin.damaging import (
     DATA_DIR,
     FOLDER,

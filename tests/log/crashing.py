@@ -22,9 +22,11 @@ from protocol.records.batches import (
 from shim.log import batching, flush, index, journal, journal_records, settling
 from shim.log import waiting as waiting_log
 from shim.log.checkpoint import RECOVERY_POINT_CHECKPOINT, TopicPartition, read_checkpoint
-from shim.log.data_dir import META_NAME, DataDir, segment_name
+from shim.log.data_dir import DataDir
 from shim.log.handover import CLEAN_SHUTDOWN
 from shim.log.journal_records import WaitingEntry
+from shim.log.layout import segment_name
+from shim.log.meta_properties import META_NAME
 from shim.log.names import STAND_IN
 from shim.log.offsets_log import MayWait, OffsetsLog, PartitionWrite
 from shim.log.recovery import LoggedRecord

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from shim.log.checkpoint import RECOVERY_POINT_CHECKPOINT
-from shim.log.data_dir import segment_name
 from shim.log.files import Files
 from shim.log.handover import CLEAN_SHUTDOWN
+from shim.log.layout import segment_name
 from shim.log.offsets_log import OFFSETS_TOPIC, OffsetsLog, PartitionWrite
 from shim.log.segment import Segment
 from shim.log.settings import LogSettings

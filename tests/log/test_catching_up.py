@@ -14,8 +14,8 @@ from shim.log.cleaner.cleaning import CleanerSettings
 from shim.log.cleaner.offset_map import OffsetMap
 from shim.log.cleaner.throttler import Throttler
 from shim.log.closed import ClosedSegments
-from shim.log.data_dir import segment_name
 from shim.log.files import Files
+from shim.log.layout import segment_name
 from shim.log.segment import Segment
 from shim.log.swap import cleaned_path, swap
 from tests.log.cleaner.folder import NOW, Folder, clean, put

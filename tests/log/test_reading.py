@@ -17,8 +17,8 @@ from protocol.records.batches import batches
 from shim.demo.parts.tools import DUMP_LOG_SEGMENTS, java_tool
 from shim.log import index
 from shim.log.active import LogEnd
-from shim.log.data_dir import index_name
 from shim.log.errors import CorruptLog, LogError
+from shim.log.layout import index_name
 from shim.log.offsets_log import OffsetsLog
 from shim.log.segment import Segment
 from shim.log.settings import LogSettings

@@ -15,9 +15,9 @@ from protocol.records.batches import batches
 from shim.config import INT64_MAX, Settings
 from shim.log import active
 from shim.log.checkpoint import RECOVERY_POINT_CHECKPOINT
-from shim.log.data_dir import index_name, segment_base_offsets
 from shim.log.errors import LogError
 from shim.log.files import Files
+from shim.log.layout import index_name, segment_base_offsets
 from shim.log.offsets_log import OffsetsLog, PartitionWrite
 from shim.log.settings import LogSettings
 from tests.log.faulty_files import FaultyFiles, FillingFiles

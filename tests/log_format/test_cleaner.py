@@ -14,7 +14,7 @@ from protocol.records.batches import batches, encode_batch
 from shim.demo.parts import Broker
 from shim.log.checkpoint import CLEANER_OFFSET_CHECKPOINT
 from shim.log.cleaner.cleaning import CleanerSettings
-from shim.log.data_dir import segment_name
+from shim.log.layout import segment_name
 from tests.log.cleaner.folder import NOW, Folder, Pair, cleaner
 
 RETENTION_MS = 3_600_000

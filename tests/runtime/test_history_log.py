@@ -16,8 +16,8 @@ from shim.groups import history
 from shim.groups.history import History
 from shim.groups.words import Moved
 from shim.log import OFFSETS_TOPIC, OffsetsLog, index
-from shim.log.data_dir import segment_name
 from shim.log.files import Files
+from shim.log.layout import segment_name
 from shim.log.offsets_log import PartitionWrite
 from shim.log.settings import LogSettings
 from shim.runtime import history_log

@@ -12,8 +12,8 @@ from protocol.errors import ErrorCode
 from shim.config import Settings
 from shim.coordinator import CoordinatorSettings
 from shim.log import OFFSETS_TOPIC, LogError, OffsetsLog
-from shim.log.data_dir import segment_name
 from shim.log.files import Files
+from shim.log.layout import segment_name
 from shim.runtime import Clock, LocalBackend, Runtime, open_log
 from shim.runtime.backend import Loaded
 from shim.runtime.loading import Loader

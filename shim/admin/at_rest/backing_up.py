@@ -30,12 +30,13 @@ from shim.admin.files_to_read import FilesToRead
 from shim.admin.progress import Progress
 from shim.log import OFFSETS_TOPIC
 from shim.log.checkpoint import RECOVERY_POINT_CHECKPOINT, TopicPartition, replace_file, write_checkpoint
-from shim.log.data_dir import META_NAME, make_data_dir, segment_base_offsets, segment_name
 from shim.log.errors import CorruptLog, LogError, located
 from shim.log.files import Files
 from shim.log.handover import leave_clean, recovery_points
 from shim.log.journal import write_entries
 from shim.log.journal_records import WaitingEntry
+from shim.log.layout import make_data_dir, segment_base_offsets, segment_name
+from shim.log.meta_properties import META_NAME
 from shim.log.names import stands_in
 from shim.log.places import PLACES_NAME
 from shim.log.segment import BadBytes, find_sound_batch, sound_batches

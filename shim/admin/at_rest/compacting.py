@@ -14,8 +14,8 @@ from shim.log.checkpoint import CLEANER_OFFSET_CHECKPOINT, TopicPartition, read_
 from shim.log.cleaner.cleaner import Cleaner
 from shim.log.cleaner.cleaning import CleanerSettings, CleanerStats
 from shim.log.cleaner.compaction import Dirtiness, dirtiness
-from shim.log.data_dir import segment_base_offsets, segment_name
 from shim.log.files import Files
+from shim.log.layout import segment_base_offsets, segment_name
 from shim.log.open_files import allow_open_files
 from shim.log.segment import Segment
 

@@ -15,9 +15,11 @@ from shim.admin.errors import BrokenOff
 from shim.admin.files_to_read import FilesToRead
 from shim.log import OFFSETS_TOPIC, LogError
 from shim.log.checkpoint import RECOVERY_POINT_CHECKPOINT, TopicPartition
-from shim.log.data_dir import LOCK_NAME, DataDirLock, partitions_in, refuse_brokers_folder, refuse_log_on_topics
+from shim.log.data_dir import LOCK_NAME, DataDirLock
 from shim.log.files import Files
 from shim.log.handover import LOOSE_FLUSH, closed_clean, recovery_points
+from shim.log.layout import partitions_in
+from shim.log.meta_properties import refuse_brokers_folder, refuse_log_on_topics
 from shim.log.open_files import allow_open_files
 from shim.log.places import PLACES_NAME
 from shim.log.shares import Noted

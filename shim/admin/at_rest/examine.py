@@ -15,9 +15,9 @@ from shim.admin.at_rest.walk import Damage, Located, TornTail, fault_for, walk
 from shim.admin.progress import Advancing, Progress
 from shim.log import OFFSETS_TOPIC, LogError
 from shim.log.checkpoint import CLEANER_OFFSET_CHECKPOINT, TopicPartition, read_checkpoint
-from shim.log.data_dir import index_name
 from shim.log.files import Files
 from shim.log.index import IndexBuilder
+from shim.log.layout import index_name
 from shim.log.swap import base_offset_of, is_swap, standing_segments
 from shim.log.torn_tail import Known
 

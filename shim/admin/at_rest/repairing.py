@@ -22,9 +22,9 @@ from shim.log.checkpoint import (
     read_checkpoint,
     write_checkpoint,
 )
-from shim.log.data_dir import index_name, segment_base_offsets, segment_name
 from shim.log.errors import CorruptLog, LogError
 from shim.log.files import Files
+from shim.log.layout import index_name, segment_base_offsets, segment_name
 from shim.log.swap import base_offset_of, finish_swap, is_swap
 from shim.log.torn_tail import keep_copy
 

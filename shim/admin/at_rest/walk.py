@@ -12,8 +12,8 @@ from protocol.own.history_log import HISTORY_TOPIC, decode_history
 from protocol.own.state_log import STATE_TOPIC, decode_state
 from protocol.records.batches import LENGTH_OVERHEAD, UnsupportedBatch, read_header
 from shim.log import OFFSETS_TOPIC
-from shim.log.data_dir import segment_name
 from shim.log.files import Files
+from shim.log.layout import segment_name
 from shim.log.segment import BadBytes, SoundBatch, find_sound_batch, sound_batches
 from shim.log.swap import standing_segments
 from shim.log.torn_tail import Known, why_not_torn

@@ -35,8 +35,9 @@ from shim.admin.transfer.importing import PlannedGroup, import_offsets, plan_for
 from shim.admin.transfer.live_import import read_cluster
 from shim.config import Settings, load_configuration, parse_servers
 from shim.counted import counted
-from shim.log.data_dir import LOCK_NAME, cluster_id_of, refuse_log_on_topics
+from shim.log.data_dir import LOCK_NAME
 from shim.log.files import Files
+from shim.log.meta_properties import cluster_id_of, refuse_log_on_topics
 
 _FOLDER: Final = click.Path(path_type=Path, file_okay=False, exists=True)
 

@@ -39,8 +39,8 @@ from shim.kafka_log.owning.owned_topic import OwnedTopic
 from shim.log import LogError, TopicPartition
 from shim.log.active import LastBatch
 from shim.log.checkpoint import is_in_doubt, replace_for_good
-from shim.log.data_dir import make_data_dir
 from shim.log.files import Files
+from shim.log.layout import make_data_dir
 from shim.log.snapshot import SnapshotFolder
 from shim.runtime.snapshots import Dump, End, NotNow
 from shim.upstream.errors import UpstreamError

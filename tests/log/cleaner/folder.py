@@ -11,8 +11,8 @@ from protocol.records.batches import BatchHeader, Record, batches, encode_batch,
 from shim.log.checkpoint import TopicPartition
 from shim.log.cleaner.cleaner import Cleaner
 from shim.log.cleaner.cleaning import CleanerSettings, CleanerStats
-from shim.log.data_dir import segment_base_offsets, segment_name
 from shim.log.files import Files
+from shim.log.layout import segment_base_offsets, segment_name
 from shim.log.partition import PartitionLog
 from shim.log.recovery import LeftBehind
 from shim.log.segment import Segment, SoundBatch

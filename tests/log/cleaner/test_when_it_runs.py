@@ -15,9 +15,9 @@ from shim.log.cleaner.cleaner import Cleaner
 from shim.log.cleaner.cleaning import CleanerSettings
 from shim.log.cleaner.compaction import Dirtiness, dirtiness, group_segments
 from shim.log.cleaner.throttler import CleaningStopped, Throttler
-from shim.log.data_dir import segment_name
 from shim.log.errors import CorruptLog
 from shim.log.files import Files
+from shim.log.layout import segment_name
 from shim.log.segment import Segment
 from tests.log.cleaner.folder import ALWAYS, NOW, Folder, clean, cleaner, put
 from tests.log.faulty_files import FaultyFiles
