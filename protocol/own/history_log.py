@@ -18,6 +18,7 @@ from typing import Annotated, Any, Final, NamedTuple
 from protocol.codec import Codec, codec
 from protocol.commit_rows import ROW, ROW_SIZE
 from protocol.errors import DecodeError
+from protocol.own.typed_records import head
 from protocol.wire import (
     Bytes,
     Int8,
@@ -227,7 +228,7 @@ def _who(who: Who) -> bytes:
 
 def is_known(key: bytes, value: bytes | None) -> bool:
     """Whether :func:`decode_history` can read it, or find it damaged. Raises DecodeError."""
-    return value is not None and _head(key, "key") in _CODECS and _head(value, "value") == _VALUE_VERSION
+    return value is not None and head(key, "key") in _CODECS and head(value, "value") == _VALUE_VERSION
 
 
 def decode_history(key: bytes, value: bytes | None) -> list[HistoryRecord] | None:
@@ -235,7 +236,7 @@ def decode_history(key: bytes, value: bytes | None) -> list[HistoryRecord] | Non
     this one cannot read. Raises DecodeError."""
     if value is None or not is_known(key, value):
         return None
-    kind = _head(key, "key")
+    kind = head(key, "key")
     decoded = []
     for raw, of_kind in zip((key, value), _CODECS[kind], strict=True):
         fields, end = of_kind.decode(raw, _INT16.size)
@@ -292,10 +293,3 @@ _RECORDS: Final[Mapping[int, Callable[..., Iterator[HistoryRecord]]]] = {
     ROWS_HISTORY: _of_rows,
     COLUMNS_HISTORY: _of_columns,
 }
-
-
-def _head(raw: bytes, what: str) -> int:
-    if len(raw) < _INT16.size:
-        raise DecodeError(f"a {what} of {len(raw)} bytes", 0, what)
-    head: int = _INT16.unpack_from(raw)[0]
-    return head

@@ -49,14 +49,14 @@ def encode_value(value: Any) -> bytes:
 
 def decode_value(cls: type[T], raw: bytes, what: str) -> T:
     """`what` it is, for the error. Raises DecodeError, also for what a later version of the shim has written."""
-    if (version := _head(raw, what)) != _VALUE_VERSION:
+    if (version := head(raw, what)) != _VALUE_VERSION:
         raise DecodeError(f"{what} version {version} is of a later version of the shim", 0, what)
     return _whole(cls, raw, what)
 
 
 def key_type(raw: bytes) -> int:
     """The type that a key begins with. Raises DecodeError."""
-    return _head(raw, "key")
+    return head(raw, "key")
 
 
 def with_type(type_: int, raw: bytes) -> bytes:
@@ -72,8 +72,9 @@ def _whole(cls: type[T], raw: bytes, what: str) -> T:
     return found
 
 
-def _head(raw: bytes, what: str) -> int:
+def head(raw: bytes, what: str) -> int:
+    """The type, or the version, that a key or value begins with. Raises DecodeError."""
     if len(raw) < _INT16.size:
         raise DecodeError(f"a {what} of {len(raw)} bytes", 0, what)
-    head: int = _INT16.unpack_from(raw)[0]
-    return head
+    found: int = _INT16.unpack_from(raw)[0]
+    return found

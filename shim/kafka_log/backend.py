@@ -72,28 +72,13 @@ class KafkaBackend:
         self._claimed = claimed
         self.progress = progress or Progress()
         self.cleaning = CleaningCounts()
-        self._wanted = TopicsWanted(
-            settings.offsets_log_topics_prefix,
-            self.num_partitions,
-            settings.offsets_topic_replication_factor,
-            settings.offsets_topic_segment_bytes,
-            settings.offsets_history_retention_minutes,
-        )
+        self.num_partitions = settings.offsets_topic_num_partitions
+        self._wanted = TopicsWanted.of(settings)
         self._watch = TopicsWatch(cluster, settings, self._wanted, self._looked)
         self._watching: asyncio.Task[None] | None = None
-        topic = self._wanted.offsets
-        name = f"{socket.gethostname()}, process {getpid()}"
-        self._offsets = OwnedTopic(
-            cluster,
-            settings,
-            topic,
-            Owner(uuid.uuid4().bytes, name, settings.offsets_read_lease_ms),
-            patience_seconds=PATIENCE_SECONDS,
-            silent_seconds=0.0,
-            max_message_bytes=LEAST_MESSAGE_BYTES,
-        )
+        self._offsets = _offsets_topic(cluster, settings, self._wanted.offsets)
         self._coordinator_settings = self.coordinator_settings(settings)
-        self._reader = TopicReader(cluster, settings, topic)
+        self._reader = TopicReader(cluster, settings, self._wanted.offsets)
         self._snapshot_files = snapshots
         self._taking_snapshots: Snapshots | None = None
         """When, and of what; both are there or none. `writes.snapshots` is the same, unless the topic has no id."""
@@ -109,15 +94,7 @@ class KafkaBackend:
         )
         self._followed: Collection[int] = ()
         self._all_loaded = False
-        self._history: HistoryTopic | None = None
-        if settings.offsets_history_retention_minutes > 0:
-            self._history = HistoryTopic(
-                cluster,
-                settings,
-                self._wanted.history,
-                patience_seconds=PATIENCE_SECONDS,
-                max_message_bytes=LEAST_MESSAGE_BYTES,
-            )
+        self._history = _history_topic(cluster, settings, self._wanted.history)
         self.history_log = TopicHistoryLog(cluster, settings, self._wanted.history, self.num_partitions, self._history)
         self.is_open = False
         """Whether the topics are as they should be, and may be written to."""
@@ -128,10 +105,6 @@ class KafkaBackend:
         if self._snapshot_files is not None:
             taking = Snapshots(self._snapshot_files, reports.coordinator, self.writes.wake)
             self._taking_snapshots = self.writes.snapshots = taking
-
-    @property
-    def num_partitions(self) -> int:
-        return self._settings.offsets_topic_num_partitions
 
     def name_of(self, number: int) -> str:
         return str(TopicPartition(self._wanted.offsets, number))
@@ -298,3 +271,25 @@ class KafkaBackend:
         if self._history is not None:
             self._history.close()
         await self._taking_over.close(timeout_seconds)
+
+
+def _offsets_topic(cluster: Cluster, settings: Settings, topic: str) -> OwnedTopic:
+    name = f"{socket.gethostname()}, process {getpid()}"
+    return OwnedTopic(
+        cluster,
+        settings,
+        topic,
+        Owner(uuid.uuid4().bytes, name, settings.offsets_read_lease_ms),
+        patience_seconds=PATIENCE_SECONDS,
+        silent_seconds=0.0,
+        max_message_bytes=LEAST_MESSAGE_BYTES,
+    )
+
+
+def _history_topic(cluster: Cluster, settings: Settings, topic: str) -> HistoryTopic | None:
+    """None where no history is kept."""
+    if settings.offsets_history_retention_minutes <= 0:
+        return None
+    return HistoryTopic(
+        cluster, settings, topic, patience_seconds=PATIENCE_SECONDS, max_message_bytes=LEAST_MESSAGE_BYTES
+    )

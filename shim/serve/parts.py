@@ -195,7 +195,7 @@ class Parts:
                 self.cluster,
                 self._cluster_topics,
                 given.settings,
-                TopicsWanted(given.settings.offsets_log_topics_prefix).names,
+                TopicsWanted.of(given.settings).names,
             ),
             self._ports(registered_listener(given.listening)),
             own_name(given.data_dir),

@@ -6,10 +6,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from operator import itemgetter
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Self
 
 from protocol.errors import ErrorCode
 from protocol.records.batch_layout import HEADER_SIZE
+from shim.config import Settings
 from shim.log.batching import MAX_BATCH_BYTES
 from shim.upstream import UpstreamError
 
@@ -55,6 +56,16 @@ class TopicsWanted(NamedTuple):
     replication_factor: int = 3
     segment_bytes: int = 104_857_600
     history_retention_minutes: int = 10_080
+
+    @classmethod
+    def of(cls, settings: Settings) -> Self:
+        return cls(
+            settings.offsets_log_topics_prefix,
+            settings.offsets_topic_num_partitions,
+            settings.offsets_topic_replication_factor,
+            settings.offsets_topic_segment_bytes,
+            settings.offsets_history_retention_minutes,
+        )
 
     @property
     def offsets(self) -> str:
