@@ -6,7 +6,6 @@ import asyncio
 
 from shim.kafka_log.writing.flights import TopicFlights
 from shim.log.places import Place, Places
-from shim.metrics import FlushCounts
 from shim.runtime.backend import Writes
 from shim.runtime.flight import Batch, Flight, RecordSet, Ticket
 from shim.runtime.writer import Writer
@@ -20,14 +19,10 @@ class TwoWrites:
         self._kafka = kafka
         self._places = places
         # Who measures is told of all as one.
-        kafka.flushes = local.flushes
+        self.flushes = kafka.flushes = local.flushes
 
     def _of(self, number: int) -> Writes:
         return self._kafka if self._places[number] is Place.TOPIC else self._local
-
-    @property
-    def flushes(self) -> FlushCounts:
-        return self._local.flushes
 
     def append(self, number: int, records: Batch, history: RecordSet) -> None:
         self._of(number).append(number, records, history)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from protocol.errors import ErrorCode
 from protocol.partition import partition_for
 from shim.coordinator import GroupCoordinator, GroupMemory
-from shim.metrics import CleaningCounts, FlushCounts, StandbyCounts
+from shim.metrics import StandbyCounts
 from shim.runtime.backend import Backend
 from shim.runtime.partition import Partition
 
@@ -21,24 +21,16 @@ class ReadablePartitions:
         self._log = backend
         self._writes = backend.writes
         self._partitions = [Partition(number) for number in range(backend.num_partitions)]
+        self.num_partitions = backend.num_partitions
+        self.is_divided = backend.is_divided
+        self.is_among_shims = backend.is_among_shims
+        """See :class:`shim.runtime.backend.Backend`, of both."""
+        self.flushes = backend.writes.flushes
+        self.cleaning = backend.cleaning
         self._group_memory = group_memory
         self._stopping = False
         self.named_owner: Callable[[int], str] = lambda number: ""
         """For people, the other process that is to have a partition; "" where that is not known."""
-
-    @property
-    def is_divided(self) -> bool:
-        """See :class:`shim.runtime.backend.Backend`."""
-        return self._log.is_divided
-
-    @property
-    def is_among_shims(self) -> bool:
-        """See :class:`shim.runtime.backend.Backend`."""
-        return self._log.is_among_shims
-
-    @property
-    def num_partitions(self) -> int:
-        return len(self._partitions)
 
     def name_of(self, partition_number: int) -> str:
         """Of its log, for people."""
@@ -106,14 +98,6 @@ class ReadablePartitions:
                 return await self._log.size()
         except TimeoutError:
             return None
-
-    @property
-    def flushes(self) -> FlushCounts:
-        return self._writes.flushes
-
-    @property
-    def cleaning(self) -> CleaningCounts:
-        return self._log.cleaning
 
     @property
     def standbys(self) -> StandbyCounts | None:
