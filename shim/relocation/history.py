@@ -14,13 +14,10 @@ class TwoHistories:
     was."""
 
     def __init__(self, local: LocalHistoryLog, kafka: TopicHistoryLog, places: Places) -> None:
+        self.num_partitions = local.num_partitions
         self._local = local
         self._kafka = kafka
         self._places = places
-
-    @property
-    def num_partitions(self) -> int:
-        return self._local.num_partitions
 
     def _of(self, number: int) -> HistoryLog:
         return self._kafka if self._places[number] is Place.TOPIC else self._local

@@ -45,7 +45,8 @@ class Relocation:
         self._trouble: dict[int, str] = {}
         self._to: Side | None = None
         self._moving: asyncio.Task[None] | None = None
-        self._under_way: int | None = None
+        self.under_way: int | None = None
+        """The partition that is being moved, which nobody is served meanwhile, for as long as that takes."""
         self._turn = 0
         self._changed = asyncio.Condition()
         self._taking_again: asyncio.Task[None] | None = None
@@ -58,11 +59,6 @@ class Relocation:
             for number in range(len(self._places))
         ]
         return LogPlaces(partitions, self._to, self._turn, self._warning)
-
-    @property
-    def under_way(self) -> int | None:
-        """The partition that is being moved, which nobody is served meanwhile, for as long as that takes."""
-        return self._under_way
 
     async def changed(self, turn: int, seconds: float) -> LogPlaces:
         """As :meth:`places`, once that is another turn, or the time is over."""
@@ -179,13 +175,13 @@ class Relocation:
         """Why it is not moved; None where it is."""
         if self._runtime.coordinator(number) is None:
             return "it is not served: see the shim's log"
-        self._under_way = number
+        self.under_way = number
         try:
             over = self._logs.wish(number, place)
             self._runtime.reload(number)
             return await over
         finally:
-            self._under_way = None
+            self.under_way = None
 
     def _lost(self) -> None:
         """Somebody else has a partition, or had it: nobody but this one is to have any."""

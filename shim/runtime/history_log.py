@@ -75,13 +75,10 @@ class LocalHistoryLog:
     def __init__(self, offsets_log: OffsetsLog, settle: Callable[[int], Awaitable[None]]) -> None:
         """``settle``: has what waits of the partition's history written, by the thread that writes. Raises LogError,
         OSError, and ValueError where there is none."""
+        self.num_partitions = offsets_log.num_partitions
         self._log = offsets_log
         self._settle = settle
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="history")
-
-    @property
-    def num_partitions(self) -> int:
-        return self._log.num_partitions
 
     async def end(self, number: int) -> int:
         return (await self._settled(number)).log_end_offset

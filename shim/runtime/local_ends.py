@@ -15,12 +15,9 @@ class LocalEnds:
     """See :class:`shim.runtime.snapshots.SnapshotLog`."""
 
     def __init__(self, offsets_log: OffsetsLog) -> None:
+        self.num_partitions = offsets_log.num_partitions
         self._log = offsets_log
         self._topics = sorted({partition.topic_partition.topic for partition in offsets_log.partition_logs()})
-
-    @property
-    def num_partitions(self) -> int:
-        return self._log.num_partitions
 
     def begin_dump(self, coordinator: GroupCoordinator) -> StateDump:
         """Without the shim's own state, which has a log of its own, and of which there is little."""

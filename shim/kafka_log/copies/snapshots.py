@@ -80,7 +80,7 @@ class TopicSnapshots:
     def __init__(self, files: Files, data_dir: Path, num_partitions: int) -> None:
         self._files = files
         self._path = data_dir / SNAPSHOTS_NAME
-        self._num_partitions = num_partitions
+        self.num_partitions = num_partitions
         self._topic, self._topic_id = "", ZERO_UUID
         self._owned: OwnedTopic | None = None
         self._reader: TopicReader | None = None
@@ -95,7 +95,7 @@ class TopicSnapshots:
 
     def open(self, topic: str, topic_id: bytes, owned: OwnedTopic, reader: TopicReader) -> None:
         self._topic, self._topic_id, self._owned, self._reader = topic, topic_id, owned, reader
-        for number in range(self._num_partitions):
+        for number in range(self.num_partitions):
             self._folders[number] = _Folder(self._files, self._path / f"{topic_id.hex()}-{number}")
 
     def is_of_another(self, retention_ms: int) -> bool:
@@ -141,7 +141,7 @@ class TopicSnapshots:
                 found = _FOLDER.fullmatch(name)
                 if found is None:
                     continue
-                if bytes.fromhex(found[1]) == self._topic_id and int(found[2]) < self._num_partitions:
+                if bytes.fromhex(found[1]) == self._topic_id and int(found[2]) < self.num_partitions:
                     self._folders[int(found[2])].tidy()
                 else:
                     self._remove(self._path / name)
@@ -158,10 +158,6 @@ class TopicSnapshots:
         log.info("%s is of a partition that is no more, and removed", folder)
 
     # -- taking them
-
-    @property
-    def num_partitions(self) -> int:
-        return self._num_partitions
 
     def begin_dump(self, coordinator: GroupCoordinator) -> Dump:
         return TopicDump(coordinator)

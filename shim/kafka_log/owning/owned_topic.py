@@ -52,6 +52,7 @@ class OwnedTopic:
         """
         if not 0 <= owner.lease_ms <= LONGEST_SECONDS * 1000:
             raise ValueError(f"a lease of {owner.lease_ms} ms")
+        self.owner = owner
         self._topic = topic
         self._patience = patience_seconds
         self.silent_seconds = silent_seconds
@@ -209,11 +210,6 @@ class OwnedTopic:
         """Behind all of it that is known; 0 where it is not owned."""
         tenure = self._tenures.get(number)
         return tenure.end if tenure is not None and not tenure.is_over else 0
-
-    @property
-    def owner(self) -> Owner:
-        """What this process says of itself."""
-        return self._claiming.owner
 
     async def release(self, numbers: Collection[int]) -> dict[int, UpstreamError]:
         """Whoever takes them over next need not wait, and whoever comes is expected. Gives those of which it is not
