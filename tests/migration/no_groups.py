@@ -15,7 +15,7 @@ class NoGroups:
     def forget(self, group: str) -> None:
         return
 
-    async def described(self, group: str) -> DescribedGroup:
+    async def described(self, group: str, within_seconds: float | None = None) -> DescribedGroup:
         return DescribedGroup(0, group_id=group, group_state="Empty")
 
     async def transactions_ended(self, group: str, known: object = ()) -> None:
