@@ -7,7 +7,8 @@ from typing import Any, Final, NamedTuple
 
 from protocol.apis import ApiKey
 from protocol.errors import ErrorCode
-from shim.api import consumer_group_describe, describe_groups, share_group_describe, streams_group_describe
+from shim.api import describe_groups
+from shim.api.none_of_a_kind import NONE_OF_OTHER_KINDS
 
 
 class Describes(NamedTuple):
@@ -25,11 +26,5 @@ class Describes(NamedTuple):
 
 DESCRIBES: Final[Mapping[ApiKey, Describes]] = {
     ApiKey.DESCRIBE_GROUPS: Describes("groups", describe_groups.failed, describe_groups.response),
-    ApiKey.CONSUMER_GROUP_DESCRIBE: Describes(
-        "group_ids", consumer_group_describe.failed, consumer_group_describe.response
-    ),
-    ApiKey.STREAMS_GROUP_DESCRIBE: Describes(
-        "group_ids", streams_group_describe.failed, streams_group_describe.response
-    ),
-    ApiKey.SHARE_GROUP_DESCRIBE: Describes("group_ids", share_group_describe.failed, share_group_describe.response),
+    **{ApiKey(each.API.key): Describes("group_ids", each.failed, each.response) for each in NONE_OF_OTHER_KINDS},
 }

@@ -19,11 +19,10 @@ from compat.table import TRANSLATIONS
 from protocol.api import Api
 from protocol.apis import ApiKey
 from protocol.errors import ErrorCode
+from protocol.group_kinds import OTHER_KINDS
 from protocol.messages.produce import produce_acks
 from shim.api import (
     api_versions,
-    consumer_group_describe,
-    consumer_group_heartbeat,
     delete_groups,
     describe_cluster,
     describe_groups,
@@ -40,10 +39,6 @@ from shim.api import (
     produce,
     share_acknowledge,
     share_fetch,
-    share_group_describe,
-    share_group_heartbeat,
-    streams_group_describe,
-    streams_group_heartbeat,
     sync_group,
     translated,
     txn_offset_commit,
@@ -51,6 +46,8 @@ from shim.api import (
 from shim.api.authorization import Handle
 from shim.api.call import Call, OrderedConnection, Services
 from shim.api.hands import by_hands
+from shim.api.heartbeat_of_a_kind import HeartbeatOfAKind
+from shim.api.none_of_a_kind import NONE_OF_OTHER_KINDS, NoneOfAKind
 from shim.api.policies import POLICIES
 
 
@@ -113,6 +110,8 @@ class Route(NamedTuple):
 
 AUTHENTICATES = Authenticates()
 
+_Handler: TypeAlias = ModuleType | HeartbeatOfAKind | NoneOfAKind
+
 
 def _forwarded(key: ApiKey, oldest: int, newest: int, answered: Answered | None = None) -> Route:
     return Route(key, oldest, newest, Forwarded(), answered, forwarded=True)
@@ -123,13 +122,13 @@ def _rewritten(module: ModuleType, answered: Answered | None = None) -> Route:
     return Route(ApiKey(module.API.key), oldest, newest, Rewritten(module.rewrite), answered, forwarded=True)
 
 
-def _served(module: ModuleType, *, several: Several | None = None, parks: bool = False) -> Route:
+def _served(module: _Handler, *, several: Several | None = None, parks: bool = False) -> Route:
     """For groups in the shim's hands, and what the client may do, as the API's policy says: there is none without."""
     key = ApiKey(module.API.key)
     return _answered(module, by_hands(key, POLICIES[key], module.handle), several=several, parks=parks)
 
 
-def _answered(module: ModuleType, handle: Handle | None = None, **more: Any) -> Route:
+def _answered(module: _Handler, handle: Handle | None = None, **more: Any) -> Route:
     """For everybody, unless ``handle`` looks who it is."""
     oldest, newest = module.VERSIONS
     served = Served(module.API, handle or module.handle, module.failure)
@@ -167,12 +166,8 @@ TABLE: tuple[Route, ...] = (
     _served(delete_groups),
     _served(offset_delete),
     _served(txn_offset_commit),
-    _served(consumer_group_heartbeat),
-    _served(consumer_group_describe),
-    _served(streams_group_heartbeat),
-    _served(streams_group_describe),
-    _served(share_group_heartbeat),
-    _served(share_group_describe),
+    *(_served(HeartbeatOfAKind(kind)) for kind in OTHER_KINDS),
+    *map(_served, NONE_OF_OTHER_KINDS),
     _answered(share_fetch),
     _rewritten(share_acknowledge),
     _forwarded(ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS, 0, 1),

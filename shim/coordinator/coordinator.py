@@ -21,11 +21,7 @@ from shim.coordinator.requests.join_group import join_group
 from shim.coordinator.requests.leave_group import leave_group
 from shim.coordinator.requests.offset_commit import offset_commit
 from shim.coordinator.requests.offset_delete import offset_delete
-from shim.coordinator.requests.other_protocols import (
-    consumer_group_heartbeat,
-    share_group_heartbeat,
-    streams_group_heartbeat,
-)
+from shim.coordinator.requests.other_protocols import heartbeat_of_another_kind
 from shim.coordinator.requests.rebalance import (
     join_deadline_due,
     prepare_rebalance,
@@ -185,9 +181,7 @@ class GroupCoordinator(ReadablePartition):
     join_group = _request(join_group)
     sync_group = _request(sync_group)
     heartbeat = _request(heartbeat)
-    consumer_group_heartbeat = _request(consumer_group_heartbeat)
-    streams_group_heartbeat = _request(streams_group_heartbeat)
-    share_group_heartbeat = _request(share_group_heartbeat)
+    heartbeat_of_another_kind = _request(heartbeat_of_another_kind)
     leave_group = _request(leave_group)
     offset_commit = _request(offset_commit)  # topic ids have been given their names, which records hold
     offset_delete = _request(offset_delete)

@@ -273,13 +273,13 @@ def test_who_comes_with_another_protocol_is_told_the_step_that_leads_to_the_clus
         d.now, "g", Hands.SERVED, "why", ticket, Step.KAFKA, from_zookeeper=from_zookeeper
     )
     d.take(outcome)
-    for decide, request, what_to_do in (
-        (d.coordinator.consumer_group_heartbeat, ConsumerGroupHeartbeatRequest("g", "m", 0), f"(offset-shim {step}, "),
-        (d.coordinator.streams_group_heartbeat, StreamsGroupHeartbeatRequest("g", "m", 0), f"(offset-shim {step}, "),
-        (d.coordinator.share_group_heartbeat, ShareGroupHeartbeatRequest("g", "m", 0), "use another group.id"),
+    for request, what_to_do in (
+        (ConsumerGroupHeartbeatRequest("g", "m", 0), f"(offset-shim {step}, "),
+        (StreamsGroupHeartbeatRequest("g", "m", 0), f"(offset-shim {step}, "),
+        (ShareGroupHeartbeatRequest("g", "m", 0), "use another group.id"),
     ):
         ticket = d.ticket()
-        d.take(decide(d.now, CALLER, 1, request, ticket))
+        d.take(d.coordinator.heartbeat_of_another_kind(d.now, CALLER, 1, request, ticket))
         refused: Any = d.answers[ticket]
         assert refused.error_code == E.GROUP_ID_NOT_FOUND
         assert what_to_do in refused.error_message

@@ -5,37 +5,30 @@ They are answered as a broker answers for a classic group whose protocol may not
 what to do: clients end with it.
 """
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Final
 
 from protocol.errors import ErrorCode
-from protocol.group_kinds import CONSUMER, SHARE, STREAMS, Kind
+from protocol.group_kinds import OTHER_KINDS, Kind
 from shim.coordinator import events
 from shim.coordinator.decision import Decision
 from shim.coordinator.outcome import Asker, Caller
 
-
-def _refused(kind: Kind) -> Callable[[Decision, Caller, int, Any, Asker], None]:
-    """What decides a heartbeat of that kind, whoever it is of."""
-    response_of = kind.heartbeat.response
-
-    def refuse(decision: Decision, caller: Caller, _version: int, request: Any, asker: Asker) -> None:
-        if not request.group_id:
-            # As brokers say it, which clients show.
-            response = response_of(0, ErrorCode.INVALID_REQUEST, "GroupId can't be empty.")
-        else:
-            what_to_do = _what_to_do(kind, decision.state.from_zookeeper(request.group_id))
-            decision.tell(events.of_another_kind(kind, request, caller, what_to_do))
-            why = f"Group {request.group_id} is served by offset-shim, with the classic protocol: {what_to_do}"
-            response = response_of(0, ErrorCode.GROUP_ID_NOT_FOUND, why)
-        decision.answer(asker, response)
-
-    return refuse
+_KINDS: Final[Mapping[type, Kind]] = {kind.heartbeat.request: kind for kind in OTHER_KINDS}
 
 
-consumer_group_heartbeat = _refused(CONSUMER)
-streams_group_heartbeat = _refused(STREAMS)
-share_group_heartbeat = _refused(SHARE)
+def heartbeat_of_another_kind(decision: Decision, caller: Caller, _version: int, request: Any, asker: Asker) -> None:
+    """Of the kind that this is the request of."""
+    kind = _KINDS[type(request)]
+    if not request.group_id:
+        # As brokers say it, which clients show.
+        code, why = ErrorCode.INVALID_REQUEST, "GroupId can't be empty."
+    else:
+        what_to_do = _what_to_do(kind, decision.state.from_zookeeper(request.group_id))
+        decision.tell(events.of_another_kind(kind, request, caller, what_to_do))
+        code = ErrorCode.GROUP_ID_NOT_FOUND
+        why = f"Group {request.group_id} is served by offset-shim, with the classic protocol: {what_to_do}"
+    decision.answer(asker, kind.heartbeat.response(0, code, why))
 
 
 def _what_to_do(kind: Kind, from_zookeeper: bool) -> str:
