@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from typing import Any, Final, Protocol, TypeVar
 
 from protocol.api import Api
 from protocol.errors import ErrorCode
-from shim.config import HostPort
 from shim.upstream.errors import UpstreamError
+from shim.upstream.log_ends import Asked
 
 PATIENCE_SECONDS: Final = 15.0
 RETRY_SECONDS: Final = 0.1
@@ -24,28 +24,14 @@ PASSES_BY_ITSELF: Final = frozenset(
     }
 )
 
-Request = TypeVar("Request", bound=tuple[Any, ...])
-Response = TypeVar("Response", bound=tuple[Any, ...])
 Answer = TypeVar("Answer")
 
 
-class Brokers(Protocol):
+class Brokers(Asked, Protocol):
     """Connections to all brokers of one cluster. Everything raises UpstreamError."""
-
-    @property
-    def addresses(self) -> Mapping[int, HostPort]:
-        """By node id."""
-
-    async def ask(
-        self, node_id: int, api: Api[Request, Response], request: Request, *, version: int | None = None
-    ) -> Response:
-        """By default in the newest version that both sides have."""
 
     async def offers(self, node_id: int, api: Api[Any, Any]) -> bool:
         """Whether the broker has any version of it."""
-
-    async def newest(self, node_id: int, api: Api[Any, Any], *, at_least: int, at_most: int) -> int:
-        """The newest version of these that the broker has."""
 
 
 class BrokerRefused(UpstreamError):
@@ -53,8 +39,7 @@ class BrokerRefused(UpstreamError):
 
     def __init__(self, code: int, what: str) -> None:
         self.code = code
-        name = ErrorCode(code).name if code in ErrorCode._value2member_map_ else str(code)
-        super().__init__(f"{what}: {name}")
+        super().__init__(f"{what}: {ErrorCode.name_of(code)}")
 
 
 class LeadersUnknown(UpstreamError):

@@ -1,7 +1,8 @@
-"""Connections to the brokers for as long as the shim runs: one each, opened when needed, and anew where it fails."""
+"""Connections to the brokers of a cluster: one each, opened when needed, and anew where it fails."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any, Final, TypeVar
 
@@ -19,25 +20,25 @@ Request = TypeVar("Request", bound=tuple[Any, ...])
 Response = TypeVar("Response", bound=tuple[Any, ...])
 
 
-class KeptBrokers:
-    """Those that the cluster has, by its newest view. What changes nothing may be sent twice, where the first is not
-    answered."""
+class ConnectedBrokers(ABC):
+    """:class:`.brokers.Brokers`, wherever the addresses are from. What changes nothing may be sent twice, where the
+    first is not answered."""
 
-    def __init__(self, cluster: Cluster, settings: Settings) -> None:
-        self._cluster = cluster
+    def __init__(self, settings: Settings) -> None:
         self._connections = KeptConnections(settings)
 
     @property
-    def addresses(self) -> Mapping[int, HostPort]:
-        return self._cluster.brokers
+    @abstractmethod
+    def addresses(self) -> Mapping[int, HostPort]: ...
+
+    def is_sent_once(self, api: Api[Any, Any]) -> bool:
+        return api.key in _CHANGES
 
     async def ask(
         self, node_id: int, api: Api[Request, Response], request: Request, *, version: int | None = None
     ) -> Response:
-        connection, once = self._connection(node_id), api.key in _CHANGES
-        if version is None:
-            return await connection.ask(api, request, once=once)
-        return await connection.ask(api, request, at_least=version, at_most=version, once=once)
+        connection, once = self._connection(node_id), self.is_sent_once(api)
+        return await connection.ask(api, request, at_least=version or 0, at_most=version, once=once)
 
     async def offers(self, node_id: int, api: Api[Any, Any]) -> bool:
         return await self._connection(node_id).versions(api) is not None
@@ -51,10 +52,25 @@ class KeptBrokers:
         return found
 
     def _connection(self, node_id: int) -> KeptConnection:
-        self._connections.close_others(self._cluster.any_address())
-        if node_id not in self._cluster.brokers:
+        if node_id not in self.addresses:
             raise UpstreamError(f"broker {node_id} is not in the cluster")
-        return self._connections.to(self._cluster.brokers[node_id])
+        return self._connections.to(self.addresses[node_id])
 
     def close(self) -> None:
         self._connections.close()
+
+
+class KeptBrokers(ConnectedBrokers):
+    """Those that the cluster has, by its newest view; for as long as the shim runs."""
+
+    def __init__(self, cluster: Cluster, settings: Settings) -> None:
+        super().__init__(settings)
+        self._cluster = cluster
+
+    @property
+    def addresses(self) -> Mapping[int, HostPort]:
+        return self._cluster.brokers
+
+    def _connection(self, node_id: int) -> KeptConnection:
+        self._connections.close_others(self._cluster.any_address())
+        return super()._connection(node_id)
