@@ -12,7 +12,8 @@ from shim.groups.changing import Changing, refusal
 from shim.groups.looking import LOOK_SECONDS, Looking
 from shim.groups.words import Deleted, NotCertain, Refused
 from shim.offsets.cluster.brokers import BrokerRefused
-from shim.offsets.cluster.groups import DEAD, ClusterGroups
+from shim.offsets.cluster.describing import DEAD
+from shim.offsets.cluster.groups import ClusterGroups
 from shim.upstream import UpstreamError
 
 log = logging.getLogger(__name__)

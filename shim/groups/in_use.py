@@ -11,7 +11,7 @@ from shim.coordinator import Presence
 from shim.counted import counted, lasting, some_of
 from shim.groups.words import last_heard
 from shim.migration.strangers import who
-from shim.offsets.cluster.groups import NOBODY, NOT_TOLD
+from shim.offsets.cluster.describing import NOBODY, NOT_TOLD
 
 
 def in_use(described: DescribedGroup, presences: Sequence[Presence], now_ms: int) -> str:

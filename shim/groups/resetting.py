@@ -29,7 +29,8 @@ from shim.groups.words import (
     Target,
 )
 from shim.log.checkpoint import TopicPartition
-from shim.offsets.cluster.groups import DEAD, NOBODY, ClusterGroups, RefusedPartition
+from shim.offsets.cluster.describing import DEAD, NOBODY
+from shim.offsets.cluster.groups import ClusterGroups, RefusedPartition
 from shim.runtime import Clock
 from shim.upstream import ClusterTopics, UpstreamError
 from shim.upstream.log_ends import EARLIEST, LATEST, NO_RECORD, Asked, log_ends

@@ -41,7 +41,8 @@ from shim.migration.words import (
     Source,
     Verified,
 )
-from shim.offsets.cluster.groups import DEAD, NOBODY, ClusterGroups, Listed, LiveGroup
+from shim.offsets.cluster.describing import DEAD, NOBODY, Listed, LiveGroup
+from shim.offsets.cluster.groups import ClusterGroups
 from shim.offsets.store import StoreError
 from shim.runtime import Clock, Runtime
 from shim.upstream.errors import UpstreamError

@@ -9,7 +9,7 @@ from protocol.group_kinds import CLASSIC, kind_of
 from protocol.messages.describe_groups import DescribedGroup, DescribedGroupMember
 from shim.coordinator import Presence
 from shim.counted import counted, some_of
-from shim.offsets.cluster.groups import NOBODY, NOT_TOLD
+from shim.offsets.cluster.describing import NOBODY, NOT_TOLD
 
 
 class PastTheShim(NamedTuple):

@@ -26,7 +26,8 @@ from shim.following import TransactionFollower
 from shim.log import OFFSETS_TOPIC
 from shim.log.checkpoint import TopicPartition
 from shim.migration.own_offsets import own_offsets
-from shim.offsets.cluster.groups import Committed, LiveGroup
+from shim.offsets.cluster.describing import LiveGroup
+from shim.offsets.cluster.groups import Committed
 from shim.upstream import TopicReader
 from tests.admin.live.running import offset_shim
 from tests.conftest import TopicFactory

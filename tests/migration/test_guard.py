@@ -21,7 +21,8 @@ from shim.following import TransactionFollower
 from shim.log import OFFSETS_TOPIC
 from shim.log.checkpoint import TopicPartition
 from shim.migration.mirror.guard import Guard
-from shim.offsets.cluster.groups import ClusterGroups, Committed, Listed, LiveGroup
+from shim.offsets.cluster.describing import Listed, LiveGroup
+from shim.offsets.cluster.groups import ClusterGroups, Committed
 from shim.upstream import TopicReader
 from tests.conftest import TopicFactory
 from tests.migration.mirrored import SETTINGS, Mirrored, eventually, mirrored, transaction

@@ -16,7 +16,8 @@ from shim.log.checkpoint import TopicPartition
 from shim.migration.hands.placements import Whose
 from shim.migration.moving.hand_over import HandOver
 from shim.migration.words import Refused
-from shim.offsets.cluster.groups import DEAD, Committed
+from shim.offsets.cluster.describing import DEAD
+from shim.offsets.cluster.groups import Committed
 from shim.offsets.store import GroupInUse
 
 _OFFSETS = {TopicPartition("t", 0): CommittedOffset(7, -1, "", 0)}

@@ -8,7 +8,8 @@ from typing import NamedTuple
 from shim.admin.progress import Progress
 from shim.admin.transfer.group_offsets import GroupOffsets, differences
 from shim.log.checkpoint import TopicPartition
-from shim.offsets.cluster.groups import NOBODY, ClusterGroups, Committed
+from shim.offsets.cluster.describing import NOBODY
+from shim.offsets.cluster.groups import ClusterGroups, Committed
 from shim.upstream.errors import UpstreamError
 
 WRITTEN, UNCHANGED, REFUSED, WOULD_WRITE = "written", "unchanged", "refused", "would be written"

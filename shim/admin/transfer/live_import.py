@@ -10,7 +10,8 @@ from shim.admin.progress import Progress
 from shim.admin.transfer.group_offsets import GroupOffsets
 from shim.admin.transfer.live_brokers import LiveBrokers
 from shim.config import HostPort, Settings
-from shim.offsets.cluster.groups import NOBODY, ClusterGroups, Shown
+from shim.offsets.cluster.describing import NOBODY, Shown
+from shim.offsets.cluster.groups import ClusterGroups
 from shim.upstream.errors import UpstreamError
 
 _GROUPS_AT_ONCE: Final = 500

@@ -25,7 +25,8 @@ from shim.logged_once import LoggedOnce
 from shim.migration.deciding import ask, decide
 from shim.migration.dual.lookup import Lookup
 from shim.migration.hands.gathering import Gathering
-from shim.offsets.cluster.groups import NOBODY, ClusterGroups
+from shim.offsets.cluster.describing import NOBODY
+from shim.offsets.cluster.groups import ClusterGroups
 from shim.offsets.store import StoreError
 from shim.runtime import Runtime
 from shim.upstream.errors import ARRIVES_WITHIN_SECONDS, PASSED_ON_WITHIN_SECONDS, UpstreamError

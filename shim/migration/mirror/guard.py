@@ -20,7 +20,8 @@ from shim.migration.mirror.mirror import Mirror
 from shim.migration.own_offsets import NotReadable, own_offsets
 from shim.migration.strangers import past_the_shim
 from shim.offsets.cluster.brokers import BrokerRefused
-from shim.offsets.cluster.groups import NOBODY, NOT_TOLD, ClusterGroups, Committed
+from shim.offsets.cluster.describing import NOBODY, NOT_TOLD
+from shim.offsets.cluster.groups import ClusterGroups, Committed
 from shim.runtime import Runtime
 from shim.upstream.errors import UpstreamError
 

@@ -24,7 +24,8 @@ from shim.migration.hands.placements import Placement, Placements, Whose
 from shim.migration.own_offsets import NotReadable, own_offsets
 from shim.migration.strangers import past_the_shim
 from shim.migration.words import Refused
-from shim.offsets.cluster.groups import NOBODY, ClusterGroups, Committed
+from shim.offsets.cluster.describing import NOBODY
+from shim.offsets.cluster.groups import ClusterGroups, Committed
 from shim.offsets.store import StoreError
 from shim.runtime import Runtime
 from shim.upstream.errors import UpstreamError

@@ -24,7 +24,8 @@ from shim.migration.mirror.mirror import Mirror
 from shim.migration.moving.changing import Changing
 from shim.migration.strangers import named
 from shim.migration.words import Refused
-from shim.offsets.cluster.groups import DEAD, NOBODY, ClusterGroups, Committed
+from shim.offsets.cluster.describing import DEAD, NOBODY
+from shim.offsets.cluster.groups import ClusterGroups, Committed
 from shim.offsets.cluster.store import is_nowhere
 from shim.upstream.errors import Unanswered, UpstreamError
 

@@ -58,6 +58,13 @@ def raise_for(code: int, what: str) -> None:
         raise BrokerRefused(code, what)
 
 
+def told(answer: Answer | UpstreamError) -> Answer:
+    """Raises what it is where it is an error."""
+    if isinstance(answer, UpstreamError):
+        raise answer
+    return answer
+
+
 async def until_ready(ask: Callable[[], Awaitable[Answer]], patience_s: float = PATIENCE_SECONDS) -> Answer:
     """Asks again for as long as what refuses it passes by itself, but not for ever. Raises UpstreamError."""
     deadline = time.monotonic() + patience_s
