@@ -24,6 +24,9 @@ class NoGroups:
     async def offsets_of(self, groups: list[str]) -> dict[str, Committed]:
         return {group: dict(self.offsets) for group in groups}
 
+    async def offsets_of_one(self, group: str, within_seconds: float | None = None) -> Committed:
+        return dict(self.offsets)
+
     async def try_commit(self, group: str, offsets: Committed) -> list[str]:
         self.offsets.update(offsets)
         return []

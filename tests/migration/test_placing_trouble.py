@@ -29,7 +29,7 @@ class _Places(NoGroups):
         self.zookeeper_away: set[str] = set()
         self.live: set[str] = set()
 
-    async def described(self, group: str) -> DescribedGroup:
+    async def described(self, group: str, within_seconds: float | None = None) -> DescribedGroup:
         if group in self.cluster_away:
             raise UpstreamError("it is away")
         return DescribedGroup(0, group_id=group, group_state="Stable" if group in self.live else "Empty")
