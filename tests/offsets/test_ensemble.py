@@ -7,6 +7,7 @@ from kazoo.client import KazooClient
 
 from shim.config import ConnectString, HostPort, SettingError, parse_connect_string
 from shim.demo.parts import ZooKeeper
+from shim.offsets.zookeeper import many
 from shim.offsets.zookeeper.ensemble import JUTE_MAXBUFFER, Ensemble
 from shim.offsets.zookeeper.znodes import (
     Acl,
@@ -139,12 +140,13 @@ async def test_or_nothing_and_says_why(ensemble: Ensemble, impossible: Operation
     assert child is not None
 
 
-async def test_many_are_read_in_order(ensemble: Ensemble) -> None:
+async def test_many_are_read_in_order(ensemble: Ensemble, monkeypatch: pytest.MonkeyPatch) -> None:
     await ensemble.multi([Create(f"/{number}", b"%d" % number) for number in range(0, 1000, 2)])
     paths = [f"/{number}" for number in range(1000)]
     expected = [b"%d" % number if number % 2 == 0 else None for number in range(1000)]
     for at_once in (1, 7, 256, 5000):
-        assert [each and each.data for each in await ensemble.get_many(paths, at_once)] == expected
+        monkeypatch.setattr(many, "MOST_UNDER_WAY", at_once)
+        assert [each and each.data for each in await ensemble.get_many(paths)] == expected
 
 
 @pytest.mark.parametrize("path", ["", "a", "/a/", "//", "/a//b", "/.", "/a/..", "/\ud800"])

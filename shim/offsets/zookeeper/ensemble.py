@@ -12,7 +12,6 @@ from kazoo.exceptions import RolledBackError, RuntimeInconsistency
 
 from shim.config import parse_connect_string
 from shim.offsets.zookeeper.kazoo_client import (
-    MOST_UNDER_WAY,
     Client,
     in_our_words,
     transaction,
@@ -131,44 +130,29 @@ class Ensemble:
         return names
 
     async def get_many(
-        self,
-        paths: Sequence[str],
-        at_once: int = MOST_UNDER_WAY,
-        *,
-        watch: Watch | None = None,
-        wrong: dict[str, EnsembleError] | None = None,
+        self, paths: Sequence[str], *, watch: Watch | None = None, wrong: dict[str, EnsembleError] | None = None
     ) -> list[Znode | None]:
-        """As :meth:`get`, in the order of ``paths``; so many are under way at once. With ``wrong`` one that is refused
+        """As :meth:`get`, in the order of ``paths``, many at once. With ``wrong`` one that is refused
         does not end it all: None is in its place, and ``wrong`` has why; also of those that are not there."""
         asked = ((path, self._get(path, watch)) for path in paths)
-        answers = await ask_many(self._session, asked, at_once, wrong)
+        answers = await ask_many(self._session, asked, wrong)
         return [None if each is None else znode(each) for each in answers]
 
     async def children_many(
-        self,
-        paths: Sequence[str],
-        at_once: int = MOST_UNDER_WAY,
-        *,
-        watch: Watch | None = None,
-        wrong: dict[str, EnsembleError] | None = None,
+        self, paths: Sequence[str], *, watch: Watch | None = None, wrong: dict[str, EnsembleError] | None = None
     ) -> list[list[str]]:
         """As :meth:`children`, in the order of ``paths``; otherwise as :meth:`get_many`."""
         asked = ((path, self._children(path, watch)) for path in paths)
-        answers = await ask_many(self._session, asked, at_once, wrong)
+        answers = await ask_many(self._session, asked, wrong)
         return [each or [] for each in answers]
 
     async def exist_many(
-        self,
-        paths: Sequence[str],
-        at_once: int = MOST_UNDER_WAY,
-        *,
-        watch: Watch | None = None,
-        wrong: dict[str, EnsembleError] | None = None,
+        self, paths: Sequence[str], *, watch: Watch | None = None, wrong: dict[str, EnsembleError] | None = None
     ) -> list[bool]:
         """Whether there are such znodes. ``watch`` hears of one that is created, too; also where its parents are not
         there yet. Otherwise as :meth:`get_many`."""
         asked = ((path, self._exists(self._full(path), watch)) for path in paths)
-        answers = await ask_many(self._session, asked, at_once, wrong)
+        answers = await ask_many(self._session, asked, wrong)
         return [each is not None for each in answers]
 
     async def create(self, path: str, data: bytes = b"", *, ephemeral: bool = False) -> None:

@@ -1,4 +1,4 @@
-"""Many requests of a session, so many of them under way at once."""
+"""Many requests of a session, as many of them under way at once as it may have."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ from collections import deque
 from collections.abc import Iterable
 from typing import Any
 
+from shim.offsets.zookeeper.kazoo_client import MOST_UNDER_WAY
 from shim.offsets.zookeeper.session import Call, Session
 from shim.offsets.zookeeper.znodes import EnsembleError, EnsembleUnavailable, NoZnode
 
 
 async def ask_many(
-    session: Session, asked: Iterable[tuple[str, Call]], at_once: int, wrong: dict[str, EnsembleError] | None
+    session: Session, asked: Iterable[tuple[str, Call]], wrong: dict[str, EnsembleError] | None
 ) -> list[Any]:
     """The answers, in the order of ``asked``: for each the path, and the call. None in the place of one that is not
     there; and with ``wrong`` of one that was refused, too: it has, of each of these paths, why.
@@ -37,7 +38,7 @@ async def ask_many(
 
     try:
         for path, call in asked:
-            if len(window) >= at_once:
+            if len(window) >= MOST_UNDER_WAY:
                 await oldest()
             window.append((await session.send(call, path), path))
         while window:

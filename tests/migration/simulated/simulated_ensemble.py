@@ -236,32 +236,17 @@ class SimulatedEnsemble:
             return []
 
     async def get_many(
-        self,
-        paths: Sequence[str],
-        at_once: int = 0,
-        *,
-        watch: Watch | None = None,
-        wrong: dict[str, EnsembleError] | None = None,
+        self, paths: Sequence[str], *, watch: Watch | None = None, wrong: dict[str, EnsembleError] | None = None
     ) -> list[Znode | None]:
         return await self._many(((path, self._get(path, watch)) for path in paths), wrong)
 
     async def children_many(
-        self,
-        paths: Sequence[str],
-        at_once: int = 0,
-        *,
-        watch: Watch | None = None,
-        wrong: dict[str, EnsembleError] | None = None,
+        self, paths: Sequence[str], *, watch: Watch | None = None, wrong: dict[str, EnsembleError] | None = None
     ) -> list[list[str]]:
         return [each or [] for each in await self._many(((p, self._children(p, watch)) for p in paths), wrong)]
 
     async def exist_many(
-        self,
-        paths: Sequence[str],
-        at_once: int = 0,
-        *,
-        watch: Watch | None = None,
-        wrong: dict[str, EnsembleError] | None = None,
+        self, paths: Sequence[str], *, watch: Watch | None = None, wrong: dict[str, EnsembleError] | None = None
     ) -> list[bool]:
         return await self._many(((path, self._exists(path, watch)) for path in paths), wrong)
 
