@@ -7,6 +7,8 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from protocol.errors import ErrorCode
+from protocol.group_kinds import kind_of
+from protocol.messages.describe_groups import DescribedGroup
 from protocol.own.conditional_commit import REFUSED
 from shim.coordinator import Caller, OffsetReset, OffsetsReset
 from shim.coordinator.state.offset_table import CommittedOffset
@@ -112,6 +114,7 @@ class Resetting:
         if served:
             await self._changing.ready_to_look(group)
         described = await self._looking.described(group)
+        _refuse_share_group(described)
         in_use = self._looking.in_use(described)
         offsets = await self._looking.offsets(group)
         return _Group(described.group_state, served, offsets, in_use=in_use)
@@ -217,8 +220,9 @@ class Resetting:
 
     async def _reset_there(self, group: str, changes: Sequence[Change]) -> None:
         async with self._changing.passing(group):
-            state = await self._cluster_groups.state_of(group)
-            if state not in NOBODY:
+            described = await self._cluster_groups.described(group)
+            _refuse_share_group(described)
+            if described.group_state not in NOBODY:
                 raise await self._looking.refusal(group, ErrorCode.NON_EMPTY_GROUP)
             offsets = (await self._cluster_groups.offsets_of([group]))[group]
             found = {(at.topic, at.partition): each.offset for at, each in offsets.items()}
@@ -243,6 +247,14 @@ class Resetting:
         except UpstreamError as error:
             self._cluster_groups.forget(group)
             raise NotCertain(f"group {group}: which offsets the cluster has set is not known: {error}") from error
+
+
+def _refuse_share_group(described: DescribedGroup) -> None:
+    if kind_of(described).stays:
+        raise Refused(
+            f"group {described.group_id} is a share group, whose offsets are no committed ones: reset them with "
+            "Kafka's ShareGroupCommand"
+        )
 
 
 def _why_none(target: Target, found: _Group, then: Then) -> str:

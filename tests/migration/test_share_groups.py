@@ -16,6 +16,7 @@ from protocol.messages import delete_groups, share_group_heartbeat
 from protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse
 from shim.demo.parts import Broker
 from shim.demo.parts.tools import java_tool
+from tests.admin.live.running import offset_shim
 from tests.conftest import TopicFactory
 from tests.java_tools import RunningTool
 from tests.migration.modern_clients import values, write
@@ -112,6 +113,12 @@ def test_one_that_nobody_is_in_is_the_clusters(
     assert joined.error_code == ErrorCode.NONE
     assert beat(broker.port, group, member, -1, topic).error_code == ErrorCode.NONE
     with administered(broker, tmp_path / "data") as at:
+        for look in ((), ("--dry-run",)):
+            reset = offset_shim(
+                "groups", "reset", group, "--to-earliest", "--topic", topic, *look, "--admin", at.address
+            )
+            assert reset.status == 1
+            assert f"group {group} is a share group, whose offsets are no committed ones" in reset.stderr
         with pytest.raises(KafkaException, match="The group id does not exist"):
             commit(at.shim.bootstrap, group, topic, 5)
         told = at.status(group)

@@ -58,12 +58,9 @@ class Changing:
         if self._placements.of(group) not in whose:
             self._placements.close(group)
             raise Refused(f"group {group} {otherwise}")
-        if (seconds := self._placements.may_arrive_seconds(group)) > 0:
+        if too_early := self.too_early(group):
             self._placements.close(group)
-            raise Refused(
-                f"group {group} is at this shim since a moment ago, and what another one has sent to the cluster for "
-                f"it may be done there yet: try again in {math.ceil(seconds)} s"
-            )
+            raise Refused(f"group {group} {too_early}")
         placement.taken = True
         try:
             yield placement
@@ -129,6 +126,16 @@ class Changing:
             return ""
         past = past_the_shim(described, described.members)
         return f"group {group}: {past.they}; {past.what_to_do}"
+
+    def too_early(self, group: str) -> str:
+        """Why it cannot go into other hands yet, said of it; "" where nothing of another shim's is on its way."""
+        seconds = self._placements.may_arrive_seconds(group)
+        if seconds <= 0:
+            return ""
+        return (
+            "is at this shim since a moment ago, and what another one has sent to the cluster for it may be done there "
+            f"yet: try again in {math.ceil(seconds)} s"
+        )
 
     def not_in_transaction(self, group: str) -> None:
         """To be called once it is :meth:`quiet`. Raises Refused where a transaction may yet change its offsets."""

@@ -74,6 +74,8 @@ class HandOver:
         """What is in the way of a take-over; "" for nothing. ``has_offsets``: whether the cluster has any of it."""
         if self._placements.of(group) in SERVED:
             return "it is served by the shim already"
+        if too_early := self._changing.too_early(group):
+            return f"it {too_early}"
         if described.protocol_type == PROTOCOL_TYPE:
             return "it is the group of shims that share a log on topics"
         if why := _other_protocol(described):
