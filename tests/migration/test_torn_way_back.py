@@ -7,23 +7,19 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import pytest
 
-from protocol.offsets_log import OffsetCommitKey, OffsetCommitValue
-from protocol.own.position import Position
 from protocol.own.state_log import STATE_TOPIC
-from shim.coordinator import FollowedBatch, TransactionEnd
 from shim.log import OFFSETS_TOPIC
 from tests.migration.simulated import virtual_time
 from tests.migration.simulated.disk import WritesOf
-from tests.migration.simulated.dual_place import GROUP, SOON, DualPlace, at_kafka_dual
-from tests.migration.simulated.shim_process import TOPIC, NotDone
+from tests.migration.simulated.dual_place import DualPlace, at_kafka_dual
+from tests.migration.simulated.shim_process import NotDone
 
 BOTH_HAD, CLIENTS, CONSUMERS = 9, 60, 70
 
-_FOLLOWED: Final = 3
 _Commits = Callable[[DualPlace], Coroutine[Any, Any, None]]
 
 
@@ -37,22 +33,8 @@ async def _plainly(at: DualPlace) -> None:
         await at.commit({0: BOTH_HAD})
 
 
-def _follow(at: DualPlace, read: FollowedBatch | TransactionEnd) -> None:
-    at.shim.runtime.decide(0, lambda coordinator, now: coordinator.follow(now, read))
-
-
-def _end() -> TransactionEnd:
-    return TransactionEnd(1, 0, Position(_FOLLOWED, 2), committed=True, coordinator_epoch=0)
-
-
 async def _in_a_transaction(at: DualPlace) -> None:
-    _follow(at, _end())
-
-
-async def _begins(at: DualPlace) -> None:
-    records = [(OffsetCommitKey(GROUP, TOPIC, 0), OffsetCommitValue(BOTH_HAD))]
-    _follow(at, FollowedBatch(1, 0, Position(_FOLLOWED, 1), records))
-    await at.shim.runtime.settled(0)
+    at.transactions.end()
 
 
 @pytest.mark.parametrize("torn_before", [OFFSETS_TOPIC, STATE_TOPIC])
@@ -64,18 +46,13 @@ def test_what_a_consumer_wrote_before_is_older(commits: _Commits, torn_before: s
             at.consumer(0, CONSUMERS)
             await at.commit({0: CLIENTS})
             if commits is _in_a_transaction:
-                await _begins(at)
+                await at.transactions.begin(BOTH_HAD)
             killed = asyncio.Event()
             at.shim.disk.tear(killed.set, torn_before)
             task = asyncio.create_task(commits(at))
             await killed.wait()
             await at.ends_suddenly()
             await task
-            if commits is _in_a_transaction:
-                (coordinator,) = filter(None, [at.shim.runtime.coordinator(0)])
-                coordinator.caught_up(_FOLLOWED)
-                await commits(at)  # as it may not have been taken over
-                await asyncio.sleep(SOON)
             assert at.log == at.zookeeper
             assert at.log[0] in (CLIENTS, BOTH_HAD)
 

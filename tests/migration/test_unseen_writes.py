@@ -131,12 +131,43 @@ def test_what_it_writes_behind_a_way_back_that_was_read_is_newer(tmp_path: Path)
         async with at_kafka_dual(tmp_path, BOTH_HAD) as at:
             await at.commit({0: CLIENTS})
             await at.shim.kill()
-            at.shim = at._started()
+            at.start()
             at.shim.ensemble.lose()
             await asyncio.sleep(1)
             await at.commit({0: BOTH_HAD})
             await at.is_back()
             await at.ends_suddenly(lambda: _consumer_writes(at, *CONSUMERS))
             assert at.log == at.zookeeper == {0: CONSUMERS[-1]}
+
+    virtual_time.run(lived())
+
+
+@pytest.mark.parametrize("committed", [True, False])
+@pytest.mark.parametrize("dies", [None, "before it is read", "amid the transaction", "behind its end"])
+def test_what_it_wrote_before_a_transaction_began(committed: bool, dies: str | None, tmp_path: Path) -> None:
+    """What is carried is a later commit than what is pending, and would overrule that."""
+
+    async def lived() -> None:
+        async with at_kafka_dual(tmp_path, BOTH_HAD) as at:
+            at.shim.ensemble.lose()
+            _consumer_writes(at, *CONSUMERS)
+            await at.transactions.begin(CLIENTS)
+            if dies == "before it is read":
+                await at.ends_suddenly()
+            else:
+                await at.is_back()
+            assert await at.fetched() == {0: BOTH_HAD}, "nobody knows yet which is newer"
+            assert at.stands(0) == CONSUMERS[-1]
+            if dies == "amid the transaction":
+                await at.ends_suddenly()
+            at.transactions.end(committed=committed)
+            if dies == "behind its end":
+                await at.ends_suddenly()
+            await asyncio.sleep(SOON)
+            assert at.log == at.zookeeper == {0: CLIENTS if committed else CONSUMERS[-1]}
+            assert not at.shim.dual_commit.outbox.lagging
+            _consumer_writes(at, LAST)
+            await asyncio.sleep(SOON)
+            assert at.log == {0: LAST}
 
     virtual_time.run(lived())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from functools import partial
 from typing import Any, Final
 
@@ -38,6 +38,14 @@ class LogSide:
         except NotReadable as error:
             raise StoreUnavailable(str(error)) from error
         return {(at.topic, at.partition): each.offset for at, each in found.items() if each.offset >= 0}
+
+    def pending(self, group: str, step: Step) -> Set[Partition]:
+        """What a transaction that has not ended may yet change. A carry would overrule it, as every later commit does,
+        and what is carried may have been written before the transaction began. Where ZooKeeper is right there are no
+        transactions, and nothing waits for one."""
+        if step in ZOOKEEPER_IS_RIGHT:
+            return frozenset()
+        return {(topic, at) for topic, at, _ in self.coordinator(group).pending_offsets(group)}
 
     async def carry(self, group: str, offsets: Mapping[Partition, int]) -> None:
         """Commit what somebody has written to ZooKeeper directly; a negative offset stands for none."""

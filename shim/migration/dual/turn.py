@@ -33,13 +33,15 @@ one, and each may come between. Clients wait a second longer for all of it."""
 
 
 class Followed:
-    """What is known of a group's znodes. ``seen``: what was told of them since they were last looked at."""
+    """What is known of a group's znodes. ``seen``: what was told of them since they were last looked at. ``held``: what
+    is neither carried nor written over in this turn, as a transaction that has not ended decides which."""
 
-    __slots__ = ("read_anew", "seen", "znodes")
+    __slots__ = ("held", "read_anew", "seen", "znodes")
 
     def __init__(self, znodes: Znodes, *, read_anew: bool) -> None:
         self.znodes = znodes
         self.seen: dict[Partition, StoredOffset] = {}
+        self.held: set[Partition] = set()
         self.read_anew = read_anew
 
 
@@ -54,12 +56,14 @@ class Turn:
     async def take(self, group: str, its: Followed, step: Step) -> None:
         """Raises :class:`StoreError`; what ZooKeeper has then is to be read anew."""
         loop = asyncio.get_running_loop()
+        its.held.clear()
         try:
             await self._read(group, its)
             until = loop.time() + _BESIDE_OTHERS_SECONDS
             while loop.time() < until:
                 await self._carry(group, its, step)
                 if await self._wrote(group, its, step):
+                    _check_none_held(group, its)
                     return
         except ValueError as error:  # of a name that cannot be there
             its.read_anew = True
@@ -122,11 +126,14 @@ class Turn:
             await self._log.note(group, carried, step, replaced=own)
             still, since = self._log.offsets_now(group), self._log.moved.take(group)
             its.znodes.moved |= since
-            offsets = {
-                at: each.offset for at, each in carried.items() if still.get(at) == own.get(at) and at not in since
-            }
+            held = self._log.pending(group, step)
+            same_still = {at for at in carried if still.get(at) == own.get(at) and at not in since}
+            its.held |= same_still & held
+            offsets = {at: carried[at].offset for at in carried if at in same_still - held}
             await self._log.carry(group, offsets)
-            log.debug("group %s: %s written to ZooKeeper directly", group, counted(len(carried), "offset"))
+            log.debug("group %s: %s written to ZooKeeper directly", group, counted(len(offsets), "offset"))
+            for at in its.held & carried.keys():
+                del seen[at], carried[at]
         for at, there in seen.items():
             came_back = its.znodes.came_back(at, there, own.get(at))
             its.znodes.stands(at, there)
@@ -153,7 +160,7 @@ class Turn:
             await self._delete(group, its, gone, step, whole=not own)
             await self._log.note(group, dict.fromkeys(gone), step)
             its.znodes.said(gone)
-        due = its.znodes.to_write(own)
+        due = {at: each for at, each in its.znodes.to_write(own).items() if at not in its.held}
         its.znodes.agree_on_none(own)
         if not due:
             await self._say(group, its, step, own)
@@ -218,3 +225,12 @@ class Turn:
             its.znodes.gone(at)
             its.znodes.agree(at, None)
             its.znodes.deleted.add(at)
+
+
+def _check_none_held(group: str, its: Followed) -> None:
+    """Raises StoreUnavailable: another turn has to come."""
+    if its.held:
+        offsets = counted(len(its.held), "offset")
+        raise StoreUnavailable(
+            f"group {group}: a transaction that has not ended decides about {offsets} written to ZooKeeper directly"
+        )

@@ -13,6 +13,7 @@ from compat import zookeeper as layout
 from protocol.own.state_log import Step
 from shim.migration.own_offsets import own_offsets
 from tests.migration.simulated.shim_process import TOPIC, ShimProcess
+from tests.migration.simulated.transactions import Transactions
 from tests.migration.simulated.znode_tree import ZnodeTree
 
 SOON: Final = 30
@@ -22,16 +23,19 @@ _STEPS: Final = (Step.ZOOKEEPER_DUAL, Step.KAFKA_DUAL)
 
 
 class DualPlace:
-    def __init__(self, folder: Path) -> None:
-        self.tree = ZnodeTree(random.Random(0))
+    def __init__(self, folder: Path, seed: int = 0) -> None:
+        self._rng = random.Random(seed)
+        self.tree = ZnodeTree(self._rng)
+        self.transactions = Transactions(GROUP)
         self._folder = folder
-        self.shim = self._started()
+        self.start()
 
-    def _started(self) -> ShimProcess:
-        shim = ShimProcess(self._folder, self.tree, random.Random(0))
-        shim.start()
-        shim.ensemble.connect()
-        return shim
+    def start(self) -> None:
+        """Another shim, where the last one is no more."""
+        self.shim = ShimProcess(self._folder, self.tree, self._rng)
+        self.transactions.followed_by(self.shim.runtime)
+        self.shim.start()
+        self.shim.ensemble.connect()
 
     @property
     def log(self) -> dict[int, int]:
@@ -42,7 +46,12 @@ class DualPlace:
     @property
     def zookeeper(self) -> dict[int, int | None]:
         """What stands there of the partitions that the log has."""
-        return {at: layout.parse_offset(self.tree.leader.znodes[_path(at)].data) for at in self.log}
+        return {at: self.stands(at) for at in self.log}
+
+    def stands(self, partition: int) -> int | None:
+        """What is in ZooKeeper, None for nothing."""
+        znode = self.tree.leader.znodes.get(_path(partition))
+        return None if znode is None else layout.parse_offset(znode.data)
 
     async def fetched(self) -> dict[int, int | None]:
         """What a client is told."""
@@ -52,9 +61,9 @@ class DualPlace:
         """An old one writes that."""
         self.tree.put(_path(partition), layout.offset_data(offset))
 
-    def deleted(self, partition: int) -> None:
-        """By somebody, past the shim."""
-        self.tree.remove(_path(partition))
+    def deleted(self, partition: int) -> bool:
+        """By somebody, past the shim: whether anything was there."""
+        return self.tree.remove(_path(partition))
 
     async def commit(self, offsets: Mapping[int, int | None]) -> None:
         await self.shim.does(self.shim.commit(GROUP, dict(offsets)))
@@ -72,7 +81,7 @@ class DualPlace:
         await self.shim.kill()
         meanwhile()
         self.tree.catch_up()
-        self.shim = self._started()
+        self.start()
         await asyncio.sleep(SOON)
 
     async def is_back(self) -> None:
