@@ -159,3 +159,32 @@ def test_a_deletion_of_what_zookeeper_was_never_given(dies: bool, tmp_path: Path
             assert at.log == {1: ALONE + 2}, "that is newer"
 
     virtual_time.run(lived())
+
+
+def test_a_way_back_behind_a_carry_that_a_sudden_end_came_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it was to take the place of is there once more, by a commit that ZooKeeper is yet to be read behind."""
+
+    async def lived() -> None:
+        async with at_kafka_dual(tmp_path, BEFORE) as at:
+            is_noted = asyncio.Event()
+
+            async def held(*_: Any) -> None:
+                is_noted.set()
+                await asyncio.Event().wait()
+
+            monkeypatch.setattr(at.shim.dual_commit._turn._log, "carry", held)
+            at.consumer(0, CARRIED)
+            await is_noted.wait()
+            await at.shim.kill()
+            at.consumer(0, CARRIED + 1)
+            at.start()
+            at.shim.ensemble.lose()
+            await asyncio.sleep(1)
+            for offset in (ALONE, BEFORE):
+                await at.commit({0: offset})
+            await at.is_back()
+            assert at.log == at.zookeeper == {0: BEFORE}
+
+    virtual_time.run(lived())

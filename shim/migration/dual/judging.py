@@ -76,7 +76,7 @@ class Znodes:
         if not self.adopted:
             return Verdict.CARRY
         before, attempted = self.known.get(at), self.attempted.get(at)
-        if attempted is not None and at in self.replaced and self.replaced[at] == own:
+        if attempted is not None and at not in self.moved and self.replaced.get(at, NOT_CARRIED) == own:
             return Verdict.CARRY  # it was noted, and a crash came between
         if same(there, before) or same(there, attempted):
             return Verdict.KNOWN
