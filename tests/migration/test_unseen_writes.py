@@ -142,6 +142,23 @@ def test_what_it_writes_behind_a_way_back_that_was_read_is_newer(tmp_path: Path)
     virtual_time.run(lived())
 
 
+def test_what_it_writes_behind_what_both_have_by_chance_is_newer(tmp_path: Path) -> None:
+    """A client has committed what it had written, and the shim died before it noted that: nothing is carried then, nor
+    written, and it is noted all the same."""
+
+    async def lived() -> None:
+        async with at_kafka_dual(tmp_path, BOTH_HAD) as at:
+            at.shim.ensemble.lose()
+            at.consumer(1, CLIENTS)
+            await at.commit({1: CLIENTS})
+            await at.ends_suddenly()
+            assert at.log == at.zookeeper == {0: BOTH_HAD, 1: CLIENTS}
+            await at.ends_suddenly(lambda: at.consumer(1, LAST))
+            assert at.log == at.zookeeper == {0: BOTH_HAD, 1: LAST}
+
+    virtual_time.run(lived())
+
+
 @pytest.mark.parametrize("committed", [True, False])
 @pytest.mark.parametrize("dies", [None, "before it is read", "amid the transaction", "behind its end"])
 def test_what_it_wrote_before_a_transaction_began(committed: bool, dies: str | None, tmp_path: Path) -> None:

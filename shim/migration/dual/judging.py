@@ -109,7 +109,11 @@ class Znodes:
         return at in self.deleted or (before is not None and _version(there) < _version(before))
 
     def stands(self, at: Partition, there: StoredOffset) -> None:
-        """From here on that is known. Where the log has something else, that is newer."""
+        """From here on that is known. Where the log has something else, that is newer. What both have by chance has not
+        been carried or written, and nothing is noted of it yet."""
+        noted = _offset(self.attempted[at]) if at in self.sure else None
+        if self.alike.get(at, noted) != _offset(there):
+            self.unsaid.add(at)
         self.known[at] = there
         self.alike[at] = _offset(there)
         self._tried(at)
