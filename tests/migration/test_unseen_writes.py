@@ -142,6 +142,29 @@ def test_what_it_writes_behind_a_way_back_that_was_read_is_newer(tmp_path: Path)
     virtual_time.run(lived())
 
 
+def test_what_it_writes_behind_a_deletion_right_after_a_start_is_newer(tmp_path: Path) -> None:
+    """Of what a transaction had committed right before the end, so that nothing was noted of that, and ZooKeeper has
+    nothing: the deletion is noted, until that is seen."""
+
+    async def lived() -> None:
+        async with at_kafka_dual(tmp_path, BOTH_HAD) as at:
+            await at.shim.does(at.shim.delete(GROUP, [0]))
+            await asyncio.sleep(SOON)
+            await at.transactions.begin(CLIENTS)
+            at.transactions.end()
+            await at.shim.runtime.settled(0)
+            await at.shim.kill()
+            at.start()
+            await at.transactions.are_followed.wait()
+            await at.shim.does(at.shim.delete(GROUP, [0]))
+            await asyncio.sleep(SOON)
+            assert at.log == {}
+            await at.ends_suddenly(lambda: _consumer_writes(at, *CONSUMERS))
+            assert at.log == at.zookeeper == {0: CONSUMERS[-1]}
+
+    virtual_time.run(lived())
+
+
 def test_what_it_writes_behind_what_both_have_by_chance_is_newer(tmp_path: Path) -> None:
     """A client has committed what it had written, and the shim died before it noted that: nothing is carried then, nor
     written, and it is noted all the same."""

@@ -69,6 +69,13 @@ class Znodes:
         self.moved: set[Partition] = set()
         self.adopted = noted is not None
 
+    def is_noted(self, noted: Mapping[Partition, WrittenValue]) -> None:
+        """In the log, by now. What nobody has known yet was noted with a deletion, and is looked for as after a
+        crash."""
+        for at in noted.keys() - self.known.keys() - self.attempted.keys() - self.alike.keys():
+            self.attempted[at] = StoredOffset(noted[at].offset, noted[at].version)
+            self.unsaid.add(at)
+
     def judge(self, at: Partition, there: StoredOffset, own: int | None) -> Verdict:
         """``there``: what was read, since all that is known. ``own``: what the log has, None for nothing."""
         if own == _offset(there):

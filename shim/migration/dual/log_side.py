@@ -39,6 +39,10 @@ class LogSide:
             raise StoreUnavailable(str(error)) from error
         return {(at.topic, at.partition): each.offset for at, each in found.items() if each.offset >= 0}
 
+    def noted(self, group: str, step: Step) -> Mapping[Partition, WrittenValue]:
+        """What is noted of ZooKeeper; nothing where that is right."""
+        return {} if step in ZOOKEEPER_IS_RIGHT else self.coordinator(group).written(group)
+
     def pending(self, group: str, step: Step) -> Set[Partition]:
         """What a transaction that has not ended may yet change. A carry would overrule it, as every later commit does,
         and what is carried may have been written before the transaction began. Where ZooKeeper is right there are no

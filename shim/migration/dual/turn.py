@@ -57,6 +57,7 @@ class Turn:
         """Raises :class:`StoreError`; what ZooKeeper has then is to be read anew."""
         loop = asyncio.get_running_loop()
         its.held.clear()
+        its.znodes.is_noted(self._log.noted(group, step))
         try:
             await self._read(group, its)
             until = loop.time() + _BESIDE_OTHERS_SECONDS

@@ -17,7 +17,8 @@ _FOLLOWED: Final = 3
 
 
 class Transactions:
-    """Of partition 0, of one group, each of a producer of its own."""
+    """Of partition 0, of one group, each of a producer of its own. ``are_followed``: a shim that has started has caught
+    up."""
 
     def __init__(self, group: str) -> None:
         self._key = OffsetCommitKey(group, TOPIC, 0)
@@ -28,6 +29,7 @@ class Transactions:
     def followed_by(self, runtime: Runtime) -> None:
         """From its start on; one that was followed by before is no more."""
         self._runtime = runtime
+        self.are_followed = asyncio.Event()
         runtime.watch(self._loaded)
 
     def _loaded(self, _: int, coordinator: GroupCoordinator | None) -> None:
@@ -39,6 +41,7 @@ class Transactions:
             for each in self._log:
                 self._follow(each)
             coordinator.caught_up(_FOLLOWED)
+            self.are_followed.set()
 
     def _follow(self, read: FollowedBatch | TransactionEnd) -> None:
         self._runtime.decide(0, partial(_followed, read))
