@@ -70,7 +70,7 @@ _NO_SECOND_CHANCE: Final = tuple(
     f"tests/{name}"
     for name in (
         *("coordinator/", "crash/", "differential/", "faults/", "hostile/", "log/", "protocol/"),
-        *("migration/test_dual_commit_model.py", "migration/test_faults.py"),
+        *("migration/test_dual_commit_model.py", "migration/test_dual_commit_scripts.py", "migration/test_faults.py"),
     )
 )
 """Where a failure says that something was lost, or a decision wrong, however busy the machine is."""

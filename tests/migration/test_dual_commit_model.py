@@ -4,10 +4,7 @@ acknowledged last is what is left, in both places. See :mod:`tests.migration.sim
 from __future__ import annotations
 
 import asyncio
-import os
 import random
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -22,6 +19,7 @@ from shim.log.checkpoint import TopicPartition
 from shim.migration.own_offsets import own_offsets
 from tests.migration.simulated import virtual_time
 from tests.migration.simulated.disk import WritesOf
+from tests.migration.simulated.retold import retold
 from tests.migration.simulated.shim_process import TOPIC, ShimProcess
 from tests.migration.simulated.world import World
 from tests.migration.simulated.znode_tree import ZnodeTree
@@ -95,21 +93,9 @@ def tell(data_dir: Path) -> None:
 
 def test_a_seed_is_the_same_world_each_time(tmp_path: Path) -> None:
     """In whatever order sets of strings are."""
-    stories = [
-        subprocess.run(
-            [
-                sys.executable,
-                "-c",
-                f"import pathlib, {__name__} as model; model.tell(pathlib.Path({str(tmp_path / hashes)!r}))",
-            ],
-            env={**os.environ, "PYTHONHASHSEED": hashes},
-            stdout=subprocess.PIPE,
-            check=True,
-        ).stdout
-        for hashes in ("1", "2")
-    ]
-    assert stories[0]
-    assert stories[0] == stories[1]
+    first, second = retold(__name__, tmp_path)
+    assert first
+    assert first == second
 
 
 def test_where_the_log_is_right_what_clients_committed_last_stands(tmp_path: Path) -> None:

@@ -46,8 +46,8 @@ class History:
         """Whether that was written last by somebody who knows nothing of it."""
         return any(each.value == value for each in self.written[self.last(*By) + 1 :])
 
-    def begin(self, value: Value, by: By) -> Written:
-        written = Written(value, by)
+    def begin(self, value: Value, by: By, begun: float = 0.0) -> Written:
+        written = Written(value, by, begun=begun)
         self.written.append(written)
         return written
 
