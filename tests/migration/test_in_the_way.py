@@ -31,6 +31,7 @@ class Around:
         self.changing = Mock(**{"coordinator.return_value.has_pending.return_value": False})
         self.changing.coordinator.return_value.step_of.return_value = Step.KAFKA
         self.changing.group = self._group
+        self.changing.too_early.return_value = ""
         self.changing.at_rest = AsyncMock(return_value=described)
         self.changing.gathered = AsyncMock(return_value={})
         self.changing.quiet = AsyncMock()

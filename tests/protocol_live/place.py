@@ -99,11 +99,14 @@ class Place:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.client.close()
+
+    def abort_transactions(self) -> None:
+        """Of those that were begun here, what is open yet."""
         if self.transactional_ids:
             with Place(self.port, self.release) as another:  # this connection may have ended with the test
                 version = another.newest(init_producer_id.API)
                 for each in self.transactional_ids:
-                    another.new_producer(version, each)  # aborts what is open
+                    another.new_producer(version, each)
 
     def ask(self, api: Api[Request, Response], version: int, request: Request) -> Response:
         """The answer, of which no byte is left over, and which we would have written just so."""

@@ -51,10 +51,13 @@ TRIED: Final[dict[tuple[int, int], str]] = {
 
 @pytest.fixture
 def place_at(broker: Broker, legacy: Callable[[str], LegacyBroker]) -> Iterator[Callable[[str], Place]]:
+    """No transaction that a test has begun there stays open."""
     with ExitStack() as opened:
 
         def place(release: str) -> Place:
-            return opened.enter_context(Place(broker.port if release == KAFKA else legacy(release).port, release))
+            its = opened.enter_context(Place(broker.port if release == KAFKA else legacy(release).port, release))
+            opened.callback(its.abort_transactions)
+            return its
 
         yield place
 
@@ -95,10 +98,10 @@ def test_every_version_is_tried_at_the_right_broker(place_at: Callable[[str], Pl
 
 
 def test_no_transaction_is_left_open(broker: Broker) -> None:
-    with Place(broker.port, KAFKA) as before:
-        made = before.new_transaction()
-        before.begin(made, before.new_topic())
     with Place(broker.port, KAFKA) as place:
+        made = place.new_transaction()
+        place.begin(made, place.new_topic())
+        place.abort_transactions()
         request = list_transactions.ListTransactionsRequest(("Ongoing",), (made.producer_id,))
         assert place.ask(list_transactions.API, 0, request).transaction_states == ()
 
