@@ -46,7 +46,7 @@ from shim.api import (
 from shim.api.authorization import Handle
 from shim.api.call import Call, OrderedConnection, Services
 from shim.api.hands import by_hands
-from shim.api.heartbeat_of_a_kind import HeartbeatOfAKind
+from shim.api.heartbeat_of_another_kind import HeartbeatOfAnotherKind
 from shim.api.none_of_a_kind import NONE_OF_OTHER_KINDS, NoneOfAKind
 from shim.api.policies import POLICIES
 
@@ -110,7 +110,7 @@ class Route(NamedTuple):
 
 AUTHENTICATES = Authenticates()
 
-_Handler: TypeAlias = ModuleType | HeartbeatOfAKind | NoneOfAKind
+_Handler: TypeAlias = ModuleType | HeartbeatOfAnotherKind | NoneOfAKind
 
 
 def _forwarded(key: ApiKey, oldest: int, newest: int, answered: Answered | None = None) -> Route:
@@ -166,7 +166,7 @@ TABLE: tuple[Route, ...] = (
     _served(delete_groups),
     _served(offset_delete),
     _served(txn_offset_commit),
-    *(_served(HeartbeatOfAKind(kind)) for kind in OTHER_KINDS),
+    *(_served(HeartbeatOfAnotherKind(kind)) for kind in OTHER_KINDS),
     *map(_served, NONE_OF_OTHER_KINDS),
     _answered(share_fetch),
     _rewritten(share_acknowledge),

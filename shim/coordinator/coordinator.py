@@ -17,11 +17,11 @@ from shim.coordinator.requests.delete_groups import GROUP_DELETED, delete_group
 from shim.coordinator.requests.elsewhere import carry, write_ahead
 from shim.coordinator.requests.hands import abandon, adopt, take_in_hand
 from shim.coordinator.requests.heartbeat import heartbeat
+from shim.coordinator.requests.heartbeat_of_another_kind import heartbeat_of_another_kind
 from shim.coordinator.requests.join_group import join_group
 from shim.coordinator.requests.leave_group import leave_group
 from shim.coordinator.requests.offset_commit import offset_commit
 from shim.coordinator.requests.offset_delete import offset_delete
-from shim.coordinator.requests.other_protocols import heartbeat_of_another_kind
 from shim.coordinator.requests.rebalance import (
     join_deadline_due,
     prepare_rebalance,

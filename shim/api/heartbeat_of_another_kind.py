@@ -15,7 +15,7 @@ from shim.api.call import Call, Services
 from shim.coordinator import GroupCoordinator
 
 
-class HeartbeatOfAKind:
+class HeartbeatOfAnotherKind:
     """What a handler's module has."""
 
     def __init__(self, kind: Kind) -> None:
