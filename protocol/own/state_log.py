@@ -26,7 +26,8 @@ _WRITTEN: Final = 2
 NO_OFFSET: Final = -1
 NOT_CARRIED: Final = -2
 ABSENT: Final = -1
-"""As a version: the log has deleted what ZooKeeper was never given."""
+"""As a version: no znode that the shim writes has it; of what it is about to write, the log has deleted an offset that
+ZooKeeper was never given."""
 _VALUE_AT: Final = 2  # behind the version
 
 

@@ -14,7 +14,7 @@ from shim.coordinator.decision import Decision
 from shim.coordinator.outcome import Asker, Caller, GroupEvent, OffsetReset, Outcome
 from shim.coordinator.readable import ReadablePartition
 from shim.coordinator.requests.delete_groups import GROUP_DELETED, delete_group
-from shim.coordinator.requests.elsewhere import carry, write_ahead
+from shim.coordinator.requests.elsewhere import carry, note_written
 from shim.coordinator.requests.hands import abandon, adopt, take_in_hand
 from shim.coordinator.requests.heartbeat import heartbeat
 from shim.coordinator.requests.heartbeat_of_another_kind import heartbeat_of_another_kind
@@ -283,7 +283,7 @@ class GroupCoordinator(ReadablePartition):
         return self._state.offsets.overruled.take_left_out()
 
     carry = _decided_by(carry)
-    write_ahead = _decided_by(write_ahead)
+    note_written = _decided_by(note_written)
     take_in_hand = _decided_by(take_in_hand)
     adopt = _decided_by(adopt)
     abandon = _decided_by(abandon)

@@ -46,7 +46,7 @@ def _begun(step: Step = Step.KAFKA_DUAL, noted: WrittenValue = NOTED) -> Decidin
     d = Deciding()
     d.take(d.coordinator.take_in_hand(d.now, "g", Hands.SERVED, "a test", d.ticket(), step))
     d.commit(offsets=[(*AT, BOTH_HAD)])
-    d.take(d.coordinator.write_ahead(d.now, "g", {AT: noted}, d.ticket()))
+    d.take(d.coordinator.note_written(d.now, "g", {AT: noted}, d.ticket()))
     moved = Moved()
     moved.add("g")
     d.coordinator.note_moved(moved)
@@ -129,7 +129,7 @@ def test_an_offset_of_minus_one_is_not_taken_for_the_note() -> None:
 def test_of_many_offsets_each_is_noted_once() -> None:
     d = _begun()
     many = {("orders", number): NOTED for number in range(100)}
-    d.take(d.coordinator.write_ahead(d.now, "g", many, d.ticket()))
+    d.take(d.coordinator.note_written(d.now, "g", many, d.ticket()))
     noted = len(d.state_records)
     for offset in (ELSE, BOTH_HAD):
         d.commit(offsets=[(*at, offset) for at in many], metadata="m")

@@ -128,8 +128,8 @@ class AnyDecisions(RuleBasedStateMachine):
         self.d.take(self.d.coordinator.abandon(self.d.now, PASSED, self.d.ticket()))
 
     @rule(group=GROUPS, place=PLACES, value=st.none() | OFFSETS.map(lambda offset: WrittenValue(offset, 1)))
-    def write_ahead(self, group: str, place: tuple[str, int], value: WrittenValue | None) -> None:
-        self.d.take(self.d.coordinator.write_ahead(self.d.now, group, {place: value}, self.d.ticket()))
+    def note_written(self, group: str, place: tuple[str, int], value: WrittenValue | None) -> None:
+        self.d.take(self.d.coordinator.note_written(self.d.now, group, {place: value}, self.d.ticket()))
 
     # -- the topic
 

@@ -150,7 +150,7 @@ async def test_notes_of_many_offsets_are_more_than_one_set(tmp_path: Path, monke
         await decided(
             runtime, "g", lambda its, now, asker: its.take_in_hand(now, "g", Hands.SERVED, "", asker, Step.KAFKA_DUAL)
         )
-        noted = await decided(runtime, "g", lambda its, now, asker: its.write_ahead(now, "g", notes, asker))
+        noted = await decided(runtime, "g", lambda its, now, asker: its.note_written(now, "g", notes, asker))
         assert noted.done
     async with runtime_at(tmp_path) as runtime:
         coordinator = runtime.coordinator(runtime.partition_of("g"))

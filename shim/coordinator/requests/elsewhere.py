@@ -1,4 +1,4 @@
-"""Offsets that are in ZooKeeper, too: what somebody else has written there, and what the shim is about to write."""
+"""Offsets that are in ZooKeeper, too: what somebody else has written there, and notes of what the shim writes."""
 
 from collections.abc import Iterable, Mapping
 from typing import Final
@@ -46,11 +46,12 @@ def carry(
     decision.answer(asker, HandsTaken(True))
 
 
-def write_ahead(
+def note_written(
     decision: Decision, group_id: str, written: Mapping[tuple[str, int], WrittenValue | None], asker: Asker
 ) -> None:
-    """Note what ZooKeeper is about to be given, and on which version, before it is, or what is about to be carried from
-    there: after a crash that says whether what stands there is known. None: the shim knows of nothing there.
+    """Note what ZooKeeper is about to be given, before it is, or what is about to be carried from there, and what
+    stands there then, each with its version: after a crash that says whether what is found there is known. None: the
+    shim knows of nothing there.
     """
     if written:
         decision.write_written(group_id, written)

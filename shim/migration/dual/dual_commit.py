@@ -3,7 +3,8 @@ written there, and both are at all times told apart (:mod:`shim.migration.dual.j
 
 The log is always written first. Where ZooKeeper is right (`offsets.storage=zookeeper`) a commit is answered when it is
 there, and one that could not be written is undone; where the log is (`kafka`, with `dual.commit.enabled`) ZooKeeper
-follows. What is about to be written there then is noted in the shim's own log before, for whoever comes after a crash.
+follows. What is about to be written there is noted in the shim's own log then, before, and once more when it is there,
+for whoever comes after a crash.
 """
 
 from __future__ import annotations

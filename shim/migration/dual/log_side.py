@@ -68,7 +68,7 @@ class LogSide:
         there; with ``replaced``, what is about to be carried from there, and what the log has of it."""
         noted = _noted(written, step, replaced, about or {})
         if noted:
-            await self._decided(group, partial(_write_ahead, group, noted))
+            await self._decided(group, partial(_note_written, group, noted))
 
     def coordinator(self, group: str) -> GroupCoordinator:
         coordinator = self._runtime.coordinator(self._runtime.partition_of(group))
@@ -108,11 +108,11 @@ def _carry(group: str, offsets: Mapping[Partition, int], coordinator: GroupCoord
     return coordinator.carry(now, group, offsets, asker)
 
 
-def _write_ahead(
+def _note_written(
     group: str,
     written: Mapping[Partition, WrittenValue | None],
     coordinator: GroupCoordinator,
     now: int,
     asker: object,
 ) -> Any:
-    return coordinator.write_ahead(now, group, written, asker)
+    return coordinator.note_written(now, group, written, asker)
