@@ -23,10 +23,10 @@ Answer = TypeVar("Answer")
 _ANSWER_SECONDS: Final = 4.0
 """The longest that somebody who asks for offsets, or commits them, waits for another store: behind it on its connection
 a heartbeat may wait, too."""
-_AT_ONCE: Final = 8
-"""Groups of which something is asked elsewhere for requests."""
 _GLANCE_SECONDS: Final = 1.0
 """And for one that is not right where it differs."""
+_AT_ONCE: Final = 8
+"""Groups of which something is asked elsewhere for requests."""
 
 
 class Stores:

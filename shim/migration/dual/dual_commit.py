@@ -138,10 +138,6 @@ class DualCommit:
             self._enter(group, self._log.coordinator(group), read_anew=False)
         await self.outbox.fed(group)
 
-    async def is_in_use(self, group: str) -> bool:
-        """Whether consumers of it are in ZooKeeper. Raises :class:`StoreError`."""
-        return bool(await self.store.members(group))
-
     async def run(self) -> None:
         """Look from time to time for consumers in ZooKeeper, whose offsets do not expire, and for what they own, until
         cancelled."""
@@ -151,7 +147,7 @@ class DualCommit:
                 coordinator = self._runtime.coordinator(self._runtime.partition_of(group))
                 if coordinator is not None and coordinator.step_of(group) is Step.KAFKA_DUAL:
                     try:
-                        used = await self.is_in_use(group)
+                        used = bool(await self.store.members(group))
                         await self.consumers.doubtful(group)
                     except StoreError as error:
                         log.debug("group %s: it is not known whether it has consumers in ZooKeeper: %s", group, error)

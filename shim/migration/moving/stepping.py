@@ -14,6 +14,7 @@ from functools import partial
 from typing import Final
 
 from protocol.own.state_log import IN_ZOOKEEPER, ZOOKEEPER_IS_RIGHT, Hands, Step
+from shim.counted import some_of
 from shim.migration.compared import differences_to_cluster, refused, without
 from shim.migration.hands.placements import SERVED
 from shim.migration.moving.changing import Changing
@@ -26,7 +27,6 @@ log = logging.getLogger(__name__)
 
 _LOOKS: Final = 5
 """At places that differ, where somebody writes to one of them all the time."""
-_SHOWN: Final = 5
 _STEP_SECONDS: Final = 30.0
 """The longest for which clients of the group are told to ask again."""
 
@@ -171,14 +171,13 @@ async def _lasting(look: Callable[[], Awaitable[list[Difference]]]) -> list[Diff
 
 
 def _may_write_past(group: str, consumers: Sequence[str]) -> str:
-    shown = ", ".join(consumers[:_SHOWN]) + (", ..." if consumers[_SHOWN:] else "")
     those = (
         "consumer in ZooKeeper that is not known to commit to the shim"
         if len(consumers) == 1
         else "consumers in ZooKeeper that are not known to commit to the shim"
     )
     return (
-        f"group {group} has {len(consumers)} {those}: {shown}."
+        f"group {group} has {len(consumers)} {those}: {some_of(consumers)}."
         " Those with offsets.storage=zookeeper have to leave first, what they commit would not be seen any more;"
         " of those with kafka it is known once they have committed a partition that they own: try again then"
     )
