@@ -122,7 +122,7 @@ class Resetting:
     async def _then(self, group: str, target: Target, found: _Group) -> Then:
         """What is to be had, of the past or of the cluster; empty for all other targets."""
         if target.kind is Kind.UPSTREAM:
-            there = (await self._cluster_groups.offsets_of([group]))[group]
+            there = await self._cluster_groups.offsets_of_one(group)
             return Then({(at.topic, at.partition): each.offset for at, each in there.items()})
         if target.kind is Kind.HISTORY:
             if target.number > (now := self._clock.surely_not_before()):
@@ -224,7 +224,7 @@ class Resetting:
             _refuse_share_group(described)
             if described.group_state not in NOBODY:
                 raise await self._looking.refusal(group, ErrorCode.NON_EMPTY_GROUP)
-            offsets = (await self._cluster_groups.offsets_of([group]))[group]
+            offsets = await self._cluster_groups.offsets_of_one(group)
             found = {(at.topic, at.partition): each.offset for at, each in offsets.items()}
             stands = [each for each in changes if found.get((each.topic, each.partition), NO_OFFSET) == each.offset]
             if changed := [(each.topic, each.partition) for each in changes if each not in stands]:

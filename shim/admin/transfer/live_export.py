@@ -53,7 +53,7 @@ async def export_to_cluster(
 async def _export(cluster: ClusterGroups, group: str, offsets: Committed, *, replace: bool, dry_run: bool) -> Exported:
     if not await cluster.keeps_leader_epochs(group):
         offsets = {at: its._replace(leader_epoch=-1) for at, its in offsets.items()}
-    present = (await cluster.offsets_of([group]))[group]
+    present = await cluster.offsets_of_one(group)
     if _served(present) == _served(offsets):
         return Exported(group, offsets, UNCHANGED, [])
     if present and not replace:
@@ -67,7 +67,7 @@ async def _export(cluster: ClusterGroups, group: str, offsets: Committed, *, rep
             problems += await cluster.delete(group, stale)
     except UpstreamError as error:
         problems = [str(error)]
-    found = (await cluster.offsets_of([group]))[group]
+    found = await cluster.offsets_of_one(group)
     problems += [f"group {group} {difference}" for difference in differences(_served(offsets), _served(found))]
     return Exported(group, offsets, WRITTEN, problems)
 

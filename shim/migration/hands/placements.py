@@ -238,7 +238,7 @@ class Placements:
         if described.members or described.group_state not in NOBODY:
             return f"members of it (it is {described.group_state})"
         await self._cluster_groups.transactions_ended(group_id, self.producers_in_transaction())
-        offsets = (await self._cluster_groups.offsets_of([group_id]))[group_id]
+        offsets = await self._cluster_groups.offsets_of_one(group_id)
         return f"offsets of it, for {counted(len(offsets), 'partition')}" if offsets else ""
 
     async def decide(self, group_id: str, operation: Callable[[GroupCoordinator, int, Any], Outcome]) -> Any:
