@@ -1,7 +1,7 @@
 """Records that are fetched to be told otherwise, or looked at: the whole response is kept until the client has it.
 
-All connections share what is kept, so that many that fetch do not take more memory than one that fetches as much, be it
-that none of them reads what it has asked for.
+All connections share what is kept for requests of one kind, so that many that fetch do not take more memory than one
+that fetches as much, be it that none of them reads what it has asked for.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ two and a half times that until the client has read it."""
 
 
 class FetchedBytes:
-    """Whoever fetches has a share until the client has what was fetched. For the event loop."""
+    """For requests of one kind: whoever fetches has a share until the client has what was fetched. For the event
+    loop."""
 
     def __init__(self) -> None:
         self._fetching = 0

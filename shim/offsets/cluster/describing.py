@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any, Final, NamedTuple, TypeVar
 
 from protocol.errors import ErrorCode
-from protocol.group_kinds import OTHER_KINDS, Kind
+from protocol.group_kinds import OTHER_KINDS, SHARE, Kind
 from protocol.messages import describe_acls, describe_groups, leave_group, list_groups
 from shim.offsets.cluster.brokers import (
     PATIENCE_SECONDS,
@@ -78,7 +78,8 @@ class Shown(Enum):
 
 
 class DescribedGroups:
-    """The groups of one cluster, their states and members. Everything raises UpstreamError."""
+    """The groups of one cluster, their states and members. Everything raises UpstreamError, but for what gives it, for
+    each broker or group that has not answered."""
 
     def __init__(self, brokers: Brokers, patience_seconds: float = PATIENCE_SECONDS) -> None:
         """``patience_seconds``: how long what passes by itself, at the brokers, is waited for."""
@@ -109,7 +110,7 @@ class DescribedGroups:
         found: dict[str, LiveGroup] = {}
         for node_id, answer in zip(node_ids, answers, strict=True):
             for listed in () if isinstance(answer, UpstreamError) else answer:
-                if listed.group_type.lower() != "share" and not _is_busier(found.get(listed.group_id), listed):
+                if listed.group_type.lower() != SHARE.name and not _is_busier(found.get(listed.group_id), listed):
                     found[listed.group_id] = LiveGroup(
                         listed.group_id, listed.group_state, listed.group_type, listed.protocol_type
                     )
