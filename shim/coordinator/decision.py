@@ -164,8 +164,10 @@ class Decision:
         elif noted.replaced == NO_OFFSET:
             self.write_written(key.group, {at: noted._replace(replaced=NOT_CARRIED)})
         elif noted.replaced == NOT_CARRIED and noted.offset == NO_OFFSET and its.offset >= 0:
-            # Some offset stood there before one that nobody was about to write.
-            self.write_written(key.group, {at: WrittenValue(its.offset, noted.version - 1)})
+            # Some offset stood there before one that nobody was about to write; and what was written there since is
+            # older than what is deleted, too, where this note is there after a crash and its tombstone is not.
+            note = WrittenValue(its.offset, noted.version - 1, about=About.WRITES)
+            self.write_written(key.group, {at: note})
 
     def tell(self, event: GroupEvent) -> None:
         """Whoever looks after the group."""

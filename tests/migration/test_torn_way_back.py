@@ -11,12 +11,19 @@ from typing import Any
 
 import pytest
 
+from protocol.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+)
 from protocol.own.state_log import STATE_TOPIC
+from shim.coordinator import GroupCoordinator, Outcome
 from shim.log import OFFSETS_TOPIC
+from shim.runtime.step import Step
 from tests.migration.simulated import virtual_time
 from tests.migration.simulated.disk import WritesOf
-from tests.migration.simulated.dual_place import DualPlace, at_kafka_dual
-from tests.migration.simulated.shim_process import NotDone
+from tests.migration.simulated.dual_place import GROUP, DualPlace, at_kafka_dual
+from tests.migration.simulated.shim_process import CALLER, TOPIC, NotDone
 
 BOTH_HAD, CLIENTS, CONSUMERS = 9, 60, 70
 
@@ -57,3 +64,28 @@ def test_what_a_consumer_wrote_before_is_older(commits: _Commits, torn_before: s
             assert at.log[0] in (CLIENTS, BOTH_HAD)
 
     virtual_time.run(lived())
+
+
+@pytest.mark.parametrize("torn_before", [OFFSETS_TOPIC, STATE_TOPIC])
+def test_a_deletion_behind_it_that_is_there_in_part_does_not_make_that_newer(torn_before: str, tmp_path: Path) -> None:
+    async def lived() -> None:
+        async with at_kafka_dual(tmp_path, BOTH_HAD) as at:
+            at.shim.ensemble.lose()
+            at.consumer(0, CONSUMERS)
+            for offset in (CLIENTS, BOTH_HAD):
+                await at.commit({0: offset})
+            killed = asyncio.Event()
+            at.shim.disk.tear(killed.set, torn_before)
+            at.shim.runtime.submit(0, _deleted, Step())
+            await killed.wait()
+            await at.ends_suddenly()
+            assert at.log in ({0: BOTH_HAD}, {})
+            assert at.log == at.zookeeper
+
+    virtual_time.run(lived())
+
+
+def _deleted(coordinator: GroupCoordinator, now: int, asker: Any) -> Outcome:
+    partition = OffsetDeleteRequestPartition(0)
+    request = OffsetDeleteRequest(GROUP, (OffsetDeleteRequestTopic(TOPIC, (partition,)),))
+    return coordinator.offset_delete(now, CALLER, 0, request, asker)
