@@ -17,9 +17,9 @@ from tests.kafka_log.deciding import Deciding
 from .driving import CALLER
 
 AT: Final = ("orders", 0)
-BOTH_HAD, ELSE, VERSION = 9, 60, 4
+BOTH_HAD, CARRIED, ELSE, VERSION = 9, 50, 60, 4
 NOTED: Final = WrittenValue(BOTH_HAD, VERSION)
-ON_ITS_WAY_BACK: Final = WrittenValue(NO_OFFSET, VERSION + 1)
+ON_ITS_WAY_BACK: Final = WrittenValue(NO_OFFSET, VERSION + 1, about=About.WRITES)
 
 _Commits = Callable[[Deciding, int], None]
 
@@ -71,6 +71,34 @@ def test_there_and_back(commit: _Commits) -> None:
     assert _noted(d) == ON_ITS_WAY_BACK
     commit(d, ELSE)
     commit(d, BOTH_HAD)
+    assert _noted(d) == ON_ITS_WAY_BACK
+
+
+@pytest.mark.parametrize("commit", [_plainly, _with_metadata, _reset, _in_a_transaction])
+def test_there_and_back_of_what_is_noted_to_be_carried(commit: _Commits) -> None:
+    """Of what the log had before it is known until then, as it may not have been."""
+    d = _begun(noted=WrittenValue(CARRIED, VERSION, BOTH_HAD))
+    d.take(d.coordinator.carry(d.now, "g", {AT: CARRIED}, d.ticket()))
+    commit(d, ELSE)
+    commit(d, CARRIED)
+    assert _noted(d) == ON_ITS_WAY_BACK._replace(replaced=BOTH_HAD)
+    commit(d, BOTH_HAD)
+    assert _noted(d) == ON_ITS_WAY_BACK
+
+
+def test_so_is_the_very_offset_that_is_to_be_carried() -> None:
+    """What somebody wrote behind that is older than this commit, too."""
+    d = _begun(noted=WrittenValue(CARRIED, VERSION, BOTH_HAD))
+    _plainly(d, CARRIED)
+    assert _noted(d) == ON_ITS_WAY_BACK._replace(replaced=BOTH_HAD)
+
+
+def test_and_what_is_deleted_behind_that_was_there() -> None:
+    d = _begun(noted=WrittenValue(CARRIED, VERSION, NO_OFFSET))
+    d.take(d.coordinator.carry(d.now, "g", {AT: CARRIED}, d.ticket()))
+    _plainly(d, ELSE)
+    _plainly(d, CARRIED)
+    _deleted(d)
     assert _noted(d) == ON_ITS_WAY_BACK
 
 
@@ -145,13 +173,6 @@ def test_back_to_what_the_log_had_before_something_was_carried() -> None:
     assert _noted(d).replaced == BOTH_HAD
     _plainly(d, BOTH_HAD)
     assert _noted(d) == WrittenValue(ELSE, VERSION)
-
-
-def test_the_very_offset_that_is_to_be_carried_is_no_way_back() -> None:
-    noted = WrittenValue(ELSE, VERSION, BOTH_HAD)
-    d = _begun(noted=noted)
-    _plainly(d, ELSE)
-    assert _noted(d) == noted
 
 
 @pytest.mark.parametrize("step", [Step.KAFKA, Step.ZOOKEEPER_DUAL, Step.UPSTREAM_DUAL])

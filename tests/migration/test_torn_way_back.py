@@ -4,7 +4,7 @@ part of what was decided with it is on the disk."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -19,13 +19,15 @@ from protocol.messages.offset_delete import (
 from protocol.own.state_log import STATE_TOPIC
 from shim.coordinator import GroupCoordinator, Outcome
 from shim.log import OFFSETS_TOPIC
+from shim.migration.dual.log_side import LogSide
+from shim.offsets.store import Partition
 from shim.runtime.step import Step
 from tests.migration.simulated import virtual_time
 from tests.migration.simulated.disk import WritesOf
 from tests.migration.simulated.dual_place import GROUP, DualPlace, at_kafka_dual
 from tests.migration.simulated.shim_process import CALLER, TOPIC, NotDone
 
-BOTH_HAD, CLIENTS, CONSUMERS = 9, 60, 70
+BOTH_HAD, CARRIED, CLIENTS, CONSUMERS = 9, 50, 60, 70
 
 _Commits = Callable[[DualPlace], Coroutine[Any, Any, None]]
 
@@ -89,3 +91,28 @@ def _deleted(coordinator: GroupCoordinator, now: int, asker: Any) -> Outcome:
     partition = OffsetDeleteRequestPartition(0)
     request = OffsetDeleteRequest(GROUP, (OffsetDeleteRequestTopic(TOPIC, (partition,)),))
     return coordinator.offset_delete(now, CALLER, 0, request, asker)
+
+
+def test_a_way_back_to_what_was_carried_just_now_is_newer_than_what_a_consumer_wrote_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def lived() -> None:
+        async with at_kafka_dual(tmp_path, BOTH_HAD) as at:
+            begun = asyncio.Event()
+            carry = LogSide.carry
+
+            async def carried(self: LogSide, group: str, offsets: Mapping[Partition, int]) -> None:
+                carrying = asyncio.ensure_future(carry(self, group, offsets))
+                await asyncio.sleep(0)  # it is decided
+                begun.set()
+                await carrying
+
+            monkeypatch.setattr(LogSide, "carry", carried)
+            at.consumer(0, CARRIED)
+            await begun.wait()
+            at.consumer(0, CONSUMERS)
+            await asyncio.gather(*(at.commit({0: offset}) for offset in (CLIENTS, CARRIED)))
+            await at.ends_suddenly()
+            assert at.log == at.zookeeper == {0: CARRIED}
+
+    virtual_time.run(lived())

@@ -5,7 +5,7 @@ from typing import Final
 
 from protocol.offsets_log import OffsetCommitKey, OffsetCommitValue
 from protocol.own.history_log import Who
-from protocol.own.state_log import NO_OFFSET, NOT_CARRIED, Step, WrittenValue
+from protocol.own.state_log import NO_OFFSET, NOT_CARRIED, About, Step, WrittenValue
 from shim.coordinator.decision import Decision
 from shim.coordinator.outcome import Asker, Caller, HandsTaken
 
@@ -77,7 +77,8 @@ def note_way_back(decision: Decision, group_id: str, committed: Iterable[tuple[s
             continue
         if noted.replaced == its.offset:
             notes[at] = noted._replace(replaced=NOT_CARRIED)  # it has been carried, or need not be any more
-        elif noted.replaced == NOT_CARRIED and noted.offset == its.offset != NO_OFFSET:
-            notes[at] = WrittenValue(NO_OFFSET, noted.version + 1)  # as if something else had been about to be written
+        elif noted.offset == its.offset != NO_OFFSET:
+            # As if something else had been about to be written. What was to be carried need not have been.
+            notes[at] = WrittenValue(NO_OFFSET, noted.version + 1, noted.replaced, About.WRITES)
     if notes:
         decision.write_written(group_id, notes)
