@@ -43,9 +43,9 @@ def _in_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("shim.runtime.snapshots.LEAST_RECORDS", 30)
 
 
-def seen(seed: int, data_dir: Path, *, stays_dual: bool = False) -> Counter[str]:
+def seen(seed: int, data_dir: Path, *, torn: bool = False, stays_dual: bool = False) -> Counter[str]:
     async def of_world() -> Counter[str]:
-        world = World(seed, data_dir / str(seed), stays_dual=stays_dual)
+        world = World(seed, data_dir / str(seed), torn=torn, stays_dual=stays_dual)
         await world.run(ROUNDS)
         return world.counts
 
@@ -194,4 +194,4 @@ def test_it_is_in_many_worlds(part: int, tmp_path: Path) -> None:
 @pytest.mark.parametrize("part", range(PARTS))
 def test_the_log_is_right_in_many_worlds(part: int, tmp_path: Path) -> None:
     for seed in range(50_000 + part * A_PART, 50_000 + (part + 1) * A_PART):
-        seen(seed, tmp_path, stays_dual=True)
+        seen(seed, tmp_path, torn=bool(seed % 2), stays_dual=True)

@@ -52,8 +52,9 @@ _USES: Final = {
 
 class World:
     def __init__(self, seed: int, data_dir: Path, *, torn: bool = False, stays_dual: bool = False) -> None:
-        """``stays_dual``: at `kafka` with dual commit, where both write at once."""
-        self.torn = torn
+        """``torn``: a kill may leave a part of what was to be written together. ``stays_dual``: at `kafka` with dual
+        commit, where both write at once."""
+        self._torn = torn
         self._stays_dual = stays_dual
         self.rng = random.Random(seed)
         self.counts = Counter[str]()
@@ -272,7 +273,7 @@ class World:
 
     async def _kill(self) -> None:
         shim = self._live()
-        if self.torn and self.rng.random() < 0.3:
+        if self._torn and self.rng.random() < 0.3:
             killed = asyncio.Event()
             shim.disk.tear(killed.set, self.rng.choice((OFFSETS_TOPIC, STATE_TOPIC)))
             try:
