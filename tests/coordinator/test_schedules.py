@@ -184,7 +184,7 @@ class Schedule(RuleBasedStateMachine):
             found = state.offsets.committed.get(group, topic, partition)
             assert found is not None
             if live.state is GroupState.EMPTY and live.protocol_type is not None:
-                since = live.state_timestamp
+                since = max(live.state_timestamp, found.commit_timestamp)
             elif live.state is GroupState.EMPTY or (
                 live.state is GroupState.STABLE and topic not in self.read_by(group)
             ):
