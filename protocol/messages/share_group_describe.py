@@ -3,24 +3,14 @@
 from typing import NamedTuple
 
 from protocol.api import Api
-from protocol.wire import Bool, Int16, Int32, NullableString, String, TaggedFields, Uuid
+from protocol.messages.consumer_group_describe import Assignment as Assignment
+from protocol.messages.consumer_group_describe import TopicPartitions as TopicPartitions
+from protocol.wire import Bool, Int16, Int32, NullableString, String, TaggedFields
 
 
 class ShareGroupDescribeRequest(NamedTuple):
     group_ids: tuple[String, ...]
     include_authorized_operations: Bool
-    tagged: TaggedFields = ()
-
-
-class TopicPartitions(NamedTuple):
-    topic_id: Uuid
-    topic_name: String
-    partitions: tuple[Int32, ...]
-    tagged: TaggedFields = ()
-
-
-class Assignment(NamedTuple):
-    topic_partitions: tuple[TopicPartitions, ...] = ()
     tagged: TaggedFields = ()
 
 

@@ -3,7 +3,9 @@
 from typing import NamedTuple
 
 from protocol.api import Api
-from protocol.wire import Int16, Int32, NullableString, String, TaggedFields, Uuid
+from protocol.messages.consumer_group_heartbeat import Assignment as Assignment
+from protocol.messages.consumer_group_heartbeat import TopicPartitions as TopicPartitions
+from protocol.wire import Int16, Int32, NullableString, String, TaggedFields
 
 
 class ShareGroupHeartbeatRequest(NamedTuple):
@@ -14,17 +16,6 @@ class ShareGroupHeartbeatRequest(NamedTuple):
     member_epoch: Int32
     rack_id: NullableString = None
     subscribed_topic_names: tuple[String, ...] | None = None
-    tagged: TaggedFields = ()
-
-
-class TopicPartitions(NamedTuple):
-    topic_id: Uuid
-    partitions: tuple[Int32, ...]
-    tagged: TaggedFields = ()
-
-
-class Assignment(NamedTuple):
-    topic_partitions: tuple[TopicPartitions, ...]
     tagged: TaggedFields = ()
 
 
