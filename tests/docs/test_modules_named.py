@@ -11,7 +11,7 @@ from typing import Final
 import pytest
 
 ROOT: Final = Path(__file__).parents[2]
-PAGES: Final = ("docs/architecture.md", "docs/contributing.md")
+PAGES: Final = ("docs/architecture.md", "docs/request-paths.md", "docs/contributing.md")
 MADE: Final = ("build/site",)
 """By what the pages tell of."""
 WHOLE_ROOMS: Final = ("shim/log", "shim/runtime", "shim/kafka_log", "shim/forwarding", "shim/admin/live")
