@@ -80,7 +80,7 @@ def test_it_ends_with_a_report_in_which_every_check_holds(environment: dict[str,
 
 
 def _its_broker_is_started_again(folder: Path, desk: Desk) -> None:
-    """As the README says."""
+    """As docs/trying.md says."""
     properties = (folder / "broker" / "server.properties").read_text()
     (address,) = re.findall(r"^listeners=PLAINTEXT://([\d.:]+)", properties, re.MULTILINE)
     with desk.running(STARTED_AGAIN.command, None, status=128 + signal.SIGTERM):
@@ -107,7 +107,7 @@ def _a_shim_takes_its_groups_over(desk: Desk, address: str) -> None:
         for step in BY_HAND:
             assert step.says in desk.run(step.command).stdout, step
         (numbers,) = desk.run(f"{BY_HAND[-1].command} --json").json["offsets"]
-        assert (numbers["offset"], numbers["lag"]) == (60, 40), "as the README says"
+        assert (numbers["offset"], numbers["lag"]) == (60, 40), "as docs/trying.md says"
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

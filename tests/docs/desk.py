@@ -18,7 +18,7 @@ from shim.demo.parts.jars import KAFKA
 from shim.demo.parts.jvm import java_command
 from shim.demo.parts.process import Child
 from tests.admin.running import Result
-from tests.docs.pages import ROOT
+from tests.docs.pages import ROOT, TRYING
 
 _TIMEOUT_S: Final = 240.0  # a guard against hanging, on a machine that does much else at the same time
 _START_TIMEOUT_S: Final = 60.0
@@ -131,6 +131,6 @@ class Desk:
 
 
 def _class_path() -> str:
-    """As the README has it exported."""
-    (found,) = re.findall(r'^export PATH=\S+ CLASSPATH="(.+)"$', (ROOT / "README.md").read_text(), re.MULTILINE)
+    """As readers have it exported, by the page on trying it."""
+    (found,) = re.findall(r'^export PATH=\S+ CLASSPATH="(.+)"$', TRYING.read_text(), re.MULTILINE)
     return str(found)

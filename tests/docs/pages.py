@@ -8,6 +8,7 @@ from typing import Final
 from tests.docs.collecting import commands_of_comments, commands_of_page
 
 ROOT: Final = Path(__file__).parents[2]
+TRYING: Final = ROOT / "docs" / "trying.md"
 PAGES: Final = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
 COMMENTED: Final = tuple(
     path for path in sorted((ROOT / "deploy").rglob("*")) if path.suffix in {".service", ".toml", ".yaml", ".yml"}

@@ -209,7 +209,7 @@ REHEARSAL: Final[Story] = (OLD_ZOOKEEPER, SERVE_A_REHEARSAL, OLD_PRODUCER, OLD_C
 """`test_rehearsal.py` has them beside each other, as the page does."""
 
 STARTED_AGAIN: Final = Step("java kafka.Kafka FOLDER/broker/server.properties")
-"""The broker of a demo that was kept; tests/demo does that, and what the README has after it:"""
+"""The broker of a demo that was kept; tests/demo does that, and what docs/trying.md has after it:"""
 SERVE_BY_HAND: Final = Step(
     "offset-shim serve --bootstrap-servers HOST:PORT --listen 127.0.0.1:19092 --data-dir FOLDER/new "
     "--admin 127.0.0.1:9644"

@@ -83,7 +83,7 @@ _MINUTES: Final = "takes minutes, on a quiet machine; test_every_command.py asks
 _ITSELF: Final = "runs the tests, this one among them"
 _SAID: Final = "is no command: what is printed"
 
-_CLASS: Final = "is named beside its class, which is run by the README's way to try it by hand"
+_CLASS: Final = "is named beside its class, which is run by docs/trying.md"
 
 NOT_HERE: Final[Mapping[str, str]] = {
     "kafka-console-consumer.sh": _CLASS,

@@ -14,7 +14,7 @@ from shim.demo.parts import free_port
 from tests.docs.collecting import commands_of_page
 from tests.docs.conftest import PARTITIONS, READY, Surroundings, given
 from tests.docs.desk import KAFKAS_TOOLS, Desk
-from tests.docs.pages import PAGES, ROOT
+from tests.docs.pages import PAGES, ROOT, TRYING
 from tests.docs.stories import SERVE_BY_HAND, STARTED_AGAIN
 from tests.offsets.conftest import kazoo, put
 from tests.serve.scraped import AdminPort
@@ -118,7 +118,7 @@ def test_from_zookeeper_to_kafka_by_the_book(walk: Walk) -> None:
 
 def test_what_goes_on_is_the_last_of_its_terminal() -> None:
     """Whoever pastes a block is not left at a command that does not end."""
-    section = (ROOT / "README.md").read_text().partition("## Try it by hand\n")[2].partition("\n## ")[0]
+    section = TRYING.read_text().partition("## Try it by hand\n")[2].partition("\n## ")[0]
     terminals = [commands_of_page(f"```\n{block}```") for block in re.findall(r"```\n(.*?)```", section, re.DOTALL)]
     assert terminals.pop(0) == [], "what is exported in each"
     assert len(terminals) == 3
@@ -129,9 +129,9 @@ def test_what_goes_on_is_the_last_of_its_terminal() -> None:
     ]
 
 
-def test_the_readme_names_the_classes_of_kafkas_tools() -> None:
+def test_the_classes_of_kafkas_tools_are_named() -> None:
     """Of each that a text has, the one that is run there."""
-    readme = (ROOT / "README.md").read_text()
-    named = dict(re.findall(r"^\| `(kafka-[a-z-]+\.sh)` \| `([\w.]+)` \|$", readme, re.MULTILINE))
+    text = TRYING.read_text()
+    named = dict(re.findall(r"^\| `(kafka-[a-z-]+\.sh)` \| `([\w.]+)` \|$", text, re.MULTILINE))
     assert named == KAFKAS_TOOLS
     assert named.keys() == {tool for page in PAGES for tool in re.findall(r"kafka-[a-z-]+\.sh", page.read_text())}
