@@ -11,8 +11,8 @@ import pytest
 
 from tests.docs.pages import ROOT
 
-TABLES: Final = (("docs/log-on-topics.md", "## When it fails"),)
-"""Of each page the section whose table quotes them."""
+SECTIONS: Final = (("docs/log-on-topics.md", "## When it fails"),)
+"""Of each page the section that quotes them."""
 
 _HOLE: Final = re.compile(r"%(?:\.\d+)?[sdrgf]")
 """Of a string of the code; those of f-strings part it by themselves."""
@@ -40,9 +40,8 @@ def strings_of(code: str) -> Iterator[str]:
 
 
 def lines_of(section: str) -> list[str]:
-    """Quoted in the rows of its table: what is no single word, as names and settings are."""
-    rows = [row for row in section.splitlines() if row.startswith("| ")]
-    quoted = [each for row in rows for each in re.findall(r"`([^`]+)`", row)]
+    """What is quoted in it and is no single word, as names and settings are."""
+    quoted = re.findall(r"`([^`]+)`", section)
     return [each for each in quoted if ("…" in each or " " in each) and each not in _COMMANDS]
 
 
@@ -65,11 +64,11 @@ def said() -> str:
     return "\n".join({each for path in (ROOT / "shim").rglob("*.py") for each in strings_of(path.read_text())})
 
 
-@pytest.mark.parametrize(("page", "heading"), TABLES)
+@pytest.mark.parametrize(("page", "heading"), SECTIONS)
 def test_the_shim_says_what_it_is_quoted_with(page: str, heading: str, said: str) -> None:
     _, _, section = (ROOT / page).read_text().partition(f"\n{heading}\n")
     lines = lines_of(section.partition("\n## ")[0])
-    assert len(lines) > 30, "the table is not there any more"
+    assert len(lines) > 30, "the section is not there any more"
     assert {line: missing for line in lines if (missing := not_said(line, said))} == {}
 
 
@@ -84,7 +83,4 @@ log.info(f"{where}: read from {offset:,} on", "again")
     assert not_said("the broker kafka … cannot be asked", said) == ["the broker kafka"]
     assert not_said("…: is read again", said) == ["is read again"]
     assert not_said("A docstring is gone", said) == ["A docstring is gone"]
-    assert lines_of("`not in a row`\n| `…-3 is read` | with `log.level=DEBUG`, `read again` |") == [
-        "…-3 is read",
-        "read again",
-    ]
+    assert lines_of("- `…-3 is read`: with `log.level=DEBUG`, `read again`") == ["…-3 is read", "read again"]
