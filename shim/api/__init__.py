@@ -1,9 +1,10 @@
 """One handler module for each API, and the table that says what is done with each version."""
 
 from compat.translation import Context
-from shim.api.call import Call, Services
+from shim.api.call import Call, Served, Services
 from shim.api.entrusted import EntrustedRequests
-from shim.api.table import OFFERED, ROUTES, Authenticates, Forwarded, Refused, Rewritten, Route, Served, treatment
+from shim.api.route import Authenticates, Forwarded, Refused, Rewritten, Route, treatment
+from shim.api.table import OFFERED, ROUTES
 
 __all__ = [
     "OFFERED",

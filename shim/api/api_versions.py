@@ -12,19 +12,14 @@ from __future__ import annotations
 from collections.abc import Awaitable, Coroutine
 from typing import Any
 
-from compat.table import TRANSLATIONS
+from protocol.apis import ApiKey
 from protocol.errors import ErrorCode
 from protocol.messages.api_versions import API, ApiVersion, ApiVersionsRequest, ApiVersionsResponse
 from protocol.own import conditional_commit
-from shim.api import join_group, offset_commit, offset_fetch
 from shim.api.call import SIZE_FIELD, Call, Services
+from shim.api.counting import of_response as codes
 
 VERSIONS = (0, 4)
-
-# What the shim answers without the broker, it does in versions that brokers do not have any more.
-SERVED_SINCE: dict[int, int] = {
-    module.API.key: module.VERSIONS[0] for module in (join_group, offset_commit, offset_fetch)
-}
 
 _Call = Call[ApiVersionsRequest, ApiVersionsResponse]
 
@@ -40,23 +35,17 @@ async def _ask(services: Services, call: _Call, asked: Awaitable[bytes]) -> None
     offered = []
     features = answer.supported_features
     for theirs in answer.api_keys:
-        first, last = services.offered.get(theirs.api_key, (0, -1))
-        first, last = max(first, _oldest(theirs)), min(last, theirs.max_version)
+        ours = services.offered.get(theirs.api_key)
+        if ours is None:
+            continue
+        first, last = ours.first, min(ours.last, theirs.max_version)
+        if not ours.has_dropped(theirs.min_version, theirs.max_version):
+            first = max(first, theirs.min_version)
         if first <= last:
             offered.append(ApiVersion(theirs.api_key, first, last))
-        if theirs.api_key == offset_commit.API.key and last >= conditional_commit.FIRST_VERSION:
+        if theirs.api_key == ApiKey.OFFSET_COMMIT and last >= conditional_commit.FIRST_VERSION:
             features = (*features, conditional_commit.FEATURE)
     call.answer(answer._replace(api_keys=tuple(offered), supported_features=features))
-
-
-def _oldest(theirs: ApiVersion) -> int:
-    """Of those that the broker has, and those that are translated to one that it has."""
-    if theirs.api_key in SERVED_SINCE:
-        return SERVED_SINCE[theirs.api_key]
-    translation = TRANSLATIONS.get(theirs.api_key)
-    if translation is not None and translation.fits(theirs.min_version, theirs.max_version):
-        return translation.first
-    return theirs.min_version
 
 
 def failure(call: _Call, error: ErrorCode) -> ApiVersionsResponse:
@@ -69,4 +58,4 @@ def too_new(correlation_id: int) -> bytes:
     return API.response_frame(0, correlation_id, ApiVersionsResponse(ErrorCode.UNSUPPORTED_VERSION, (own,)))
 
 
-__all__ = ["API", "VERSIONS", "failure", "handle", "too_new"]
+__all__ = ["API", "VERSIONS", "codes", "failure", "handle", "too_new"]

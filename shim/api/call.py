@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from compat.translation import Context
 from protocol.api import Api
 from protocol.errors import EncodeError, ErrorCode
-from shim.api.counting import count_answer
+from shim.api.counting import Codes, count_answer
 from shim.config import HostPort
 from shim.coordinator import Caller, GroupCoordinator, Outcome
 from shim.following import Topics, TransactionFollower
@@ -31,14 +32,23 @@ SIZE_FIELD = 4
 GroupOperation = Callable[[GroupCoordinator, int, Caller, int, Any, Any], Outcome]
 
 
+class Offered(NamedTuple):
+    """Of an API, the oldest and the newest version that the shim can do. ``has_dropped``: given the oldest and the
+    newest that a broker has, whether those that are older than these are answered, too."""
+
+    first: int
+    last: int
+    has_dropped: Callable[[int, int], bool]
+
+
 class Services(NamedTuple):
-    """What handlers work with; one for each listener. ``offered``: the versions of each API that the shim can do.
-    ``peers``: other processes that requests are forwarded to; None where none are."""
+    """What handlers work with; one for each listener. ``offered``: by API key. ``peers``: other processes that requests
+    are forwarded to; None where none are."""
 
     runtime: Runtime
     cluster: Cluster
     ports: ClientPorts
-    offered: Mapping[int, tuple[int, int]]
+    offered: Mapping[int, Offered]
     transactions: TransactionFollower
     topics: Topics
     authorizer: Authorizer | AskedElsewhere
@@ -137,29 +147,34 @@ class OrderedConnection(Connection, Protocol):
         """Have this done, as what a handler gives; it ends with the connection."""
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Served:
+    """How requests of an API are answered. ``failure``: the response that says an error. ``codes``: see
+    :data:`shim.api.counting.Codes`."""
+
+    api: Api[Any, Any]
+    handle: Callable[[Services, Call[Any, Any]], Coroutine[Any, Any, None] | None]
+    failure: Callable[[Call[Any, Any], ErrorCode], Any]
+    codes: Codes
+
+
 class Call(Generic[Request, Response]):
     """A request that the shim answers. It is the ticket that the runtime answers or fails, once."""
 
     __slots__ = (
-        "_amend", "_api", "_counted", "_failure", "_header", "_held", "_respond", "connection", "request", "version",
+        "_amend", "_api", "_counted", "_header", "_held", "_respond", "_served", "connection", "request", "version",
     )  # fmt: skip
 
     def __init__(
-        self,
-        api: Api[Request, Response],
-        version: int,
-        frame: bytes,
-        connection: Connection,
-        failure: Callable[[Call[Request, Response], ErrorCode], Response],
-        respond: Callable[[bytes], None],
+        self, served: Served, version: int, frame: bytes, connection: Connection, respond: Callable[[bytes], None]
     ) -> None:
         """Raises :class:`protocol.errors.DecodeError` for a malformed request."""
         # The frame is not kept: a request may be parked for minutes, and its decoded form says all.
-        self._header, self.request = api.parse_request(version, frame, SIZE_FIELD)
+        self._api: Api[Request, Response] = served.api
+        self._header, self.request = self._api.parse_request(version, frame, SIZE_FIELD)
         self.version = version
         self.connection = connection
-        self._api = api
-        self._failure = failure
+        self._served = served
         self._respond = respond
         self._amend: Callable[[Response], Response] | None = None
         self._held: Callable[[Response], None] | None = None
@@ -245,7 +260,7 @@ class Call(Generic[Request, Response]):
         except EncodeError as error:
             self.connection.give_up(f"a response of {self._api.name} cannot be encoded: {error}")
         else:
-            count_answer(self.connection.counts, self._api.key, response, elsewhere=self._counted)
+            count_answer(self.connection.counts, self._api.key, self._served.codes, response, elsewhere=self._counted)
             self._respond(frame)
 
     def answer_frame(self, frame: bytes) -> None:
@@ -253,7 +268,7 @@ class Call(Generic[Request, Response]):
         self._respond(frame)
 
     def fail(self, error: ErrorCode) -> None:
-        self.answer(self._failure(self, error))
+        self.answer(self._served.failure(self, error))
         if error is ErrorCode.NOT_COORDINATOR:
             self.connection.misled()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import partial
 
 from protocol.errors import ErrorCode
@@ -27,6 +28,10 @@ def failure(call: Call[DeleteGroupsRequest, DeleteGroupsResponse], error: ErrorC
     return _response([DeletableGroupResult(group_id, error) for group_id in _groups(call)])
 
 
+def codes(response: DeleteGroupsResponse) -> Iterable[int]:
+    return [each.error_code for each in response.results]
+
+
 def _groups(call: Call[DeleteGroupsRequest, DeleteGroupsResponse]) -> list[str]:
     """Each once, however often it is named, as a broker has it."""
     return list(dict.fromkeys(call.request.groups_names))
@@ -40,4 +45,4 @@ def _response(results: list[DeletableGroupResult]) -> DeleteGroupsResponse:
     return DeleteGroupsResponse(throttle_time_ms=0, results=tuple(results))
 
 
-__all__ = ["API", "VERSIONS", "failure", "handle"]
+__all__ = ["API", "VERSIONS", "codes", "failure", "handle"]

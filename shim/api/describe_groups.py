@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from protocol.errors import ErrorCode
 from protocol.messages.describe_groups import API, DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
 from shim.api.call import SIZE_FIELD, Call, Services
+from shim.api.counting import of_groups as codes
+from shim.api.descriptions import Describes
 from shim.api.many_groups import Question, ask_each, ask_each_at_once
 from shim.api.waiting import while_requests_are_paused
 from shim.coordinator import GroupCoordinator
@@ -109,4 +111,7 @@ def failed(group_id: str, error: ErrorCode) -> DescribedGroup:
     return DescribedGroup(error_code=error, group_id=group_id)
 
 
-__all__ = ["API", "VERSIONS", "failed", "failure", "handle", "response"]
+DESCRIBES: Final = Describes("groups", failed, response)
+
+
+__all__ = ["API", "DESCRIBES", "VERSIONS", "codes", "failure", "handle"]

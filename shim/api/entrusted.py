@@ -7,16 +7,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Collection, Coroutine
-from struct import Struct
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import Any, Final, Self
 
 from compat.translation import Context
-from protocol.apis import ApiKey
 from protocol.errors import DecodeError, ErrorCode
-from protocol.group_kinds import OTHER_KINDS
-from shim.api.call import SIZE_FIELD, Call, Services
-from shim.api.table import ROUTES, Route, Served
+from shim.api.call import SIZE_FIELD, Call, Served, Services
+from shim.api.route import Route
+from shim.api.table import TO_OWNERS, TO_WORKERS
 from shim.config import HostPort
 from shim.forwarding import ONE_BY_ONE, Entrusted
 from shim.logged_once import LoggedOnce
@@ -26,28 +24,7 @@ from shim.security.rights import Rights
 
 log = logging.getLogger(__name__)
 
-FORWARDED: Final = frozenset(
-    {
-        ApiKey.OFFSET_COMMIT,
-        ApiKey.OFFSET_FETCH,
-        ApiKey.JOIN_GROUP,
-        ApiKey.HEARTBEAT,
-        ApiKey.LEAVE_GROUP,
-        ApiKey.SYNC_GROUP,
-        ApiKey.DESCRIBE_GROUPS,
-        ApiKey.DELETE_GROUPS,
-        ApiKey.OFFSET_DELETE,
-        ApiKey.TXN_OFFSET_COMMIT,
-        *(ApiKey(api.key) for kind in OTHER_KINDS for api in (kind.heartbeat, kind.describe)),
-    }
-)
-"""What is about groups by name. ListGroups is each shim's own: who wants all asks every broker."""
-
-FORWARDED_TO_ALL: Final = FORWARDED | {ApiKey.LIST_GROUPS}
-"""Between processes that are one shim for whoever asks a broker."""
-
-_HEAD: Final = Struct(">ihh")
-_VERSION: Final = slice(6, 8)
+_KIND: Final = slice(4, 8)  # of a frame: api key and version
 
 _NOT_BELIEVED: Final = "requests that other shims forward are answered NOT_COORDINATOR"
 _WITHOUT_PRINCIPALS: Final = (
@@ -72,31 +49,37 @@ class EntrustedRequests:
         services: Services,
         counts: AnswerCounts,
         doubt: Callable[[], str | None],
-        forwarded: Collection[ApiKey] = FORWARDED,
+        routes: Mapping[int, Route],
     ) -> None:
         """``services``: those of clients that come here. ``doubt``: why those who forward are not believed to have
-        asked for rights, in a few words; None: they are."""
+        asked for rights, in a few words; None: they are. ``routes``: what they forward, as in
+        :data:`shim.api.table.ROUTES`."""
         # Nothing is forwarded twice, and nobody is asked for rights again.
         self._services = services._replace(authorizer=AskedElsewhere(), peers=None, others=())
         self._counts = counts
         self._doubt = doubt
-        self._forwarded = forwarded
+        self._routes = routes
         self._tasks: set[asyncio.Task[None]] = set()
         self._trouble = LoggedOnce(log)
 
     @classmethod
     def of_shims(cls, services: Services, counts: AnswerCounts, *, are_known: bool) -> Self:
         """``are_known``: whether only those can connect that are to be believed."""
-        return cls(services, counts, lambda: None if are_known else doubt_without_principals(services.authorizer))
+        return cls(
+            services, counts, lambda: None if are_known else doubt_without_principals(services.authorizer), TO_OWNERS
+        )
 
     @classmethod
     def of_workers(cls, services: Services, counts: AnswerCounts) -> Self:
-        return cls(services, counts, lambda: None, FORWARDED_TO_ALL)
+        return cls(services, counts, lambda: None, TO_WORKERS)
 
     def accept(self, entrusted: Entrusted) -> None:
         """See :class:`shim.forwarding.PeerServer`."""
-        served = _served(entrusted.request.frame, self._forwarded)
-        if served is None:  # of a newer shim: who asks this one itself is told what it has
+        frame = entrusted.request.frame
+        kind = int.from_bytes(frame[_KIND], "big")
+        route = self._routes.get(kind)
+        # Of a newer shim: who asks this one itself is told what it has.
+        if route is None or not isinstance(route.disposition, Served):
             entrusted.refuse(ErrorCode.NOT_COORDINATOR)
             return
         if (doubt := self._doubt()) is not None:
@@ -105,22 +88,12 @@ class EntrustedRequests:
             return
         self._trouble.went_well(_NOT_BELIEVED)
         connection = _Connection(entrusted, self._counts)
-        route, disposition = served
-        frame = entrusted.request.frame
         if len(frame) > SIZE_FIELD + int.from_bytes(frame[:SIZE_FIELD], "big"):
             self._accept_in_a_row(entrusted, connection, route)
             return
-        version = int.from_bytes(frame[_VERSION], "big")
         try:
-            call: Call[Any, Any] = Call(
-                disposition.api,
-                version,
-                frame,
-                connection,
-                disposition.failure,
-                connection.answer,
-            )
-            pending = disposition.handle(self._services, call)
+            call: Call[Any, Any] = Call(route.disposition, kind & 0xFFFF, frame, connection, connection.answer)
+            pending = route.disposition.handle(self._services, call)
         except DecodeError:
             entrusted.refuse(ErrorCode.INVALID_REQUEST)
         except Exception as error:
@@ -162,14 +135,6 @@ class EntrustedRequests:
 def _crashed(entrusted: Entrusted, error: BaseException) -> None:
     log.error("a request that another shim has forwarded could not be answered", exc_info=error)
     entrusted.refuse(ErrorCode.UNKNOWN_SERVER_ERROR)
-
-
-def _served(frame: bytes, forwarded: Collection[int]) -> tuple[Route, Served] | None:
-    if len(frame) < _HEAD.size:
-        return None
-    _, key, version = _HEAD.unpack_from(frame)
-    route = ROUTES.get(key << 16 | version) if key in forwarded and version >= 0 else None
-    return (route, route.disposition) if route is not None and isinstance(route.disposition, Served) else None
 
 
 class _Connection:

@@ -14,7 +14,7 @@ from protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchReques
 from shim.api.authorization import may_at_once
 from shim.api.call import SIZE_FIELD, Connection, OrderedConnection, Services
 from shim.api.offset_fetch import API, groups_of, response_of
-from shim.api.policies.offset_fetch import fetches_all, needs_of
+from shim.api.policies.fetches import fetches_all, needs_of
 from shim.migration.hands.placements import Whose
 
 MOST_ASKED_BYTES: Final = 256

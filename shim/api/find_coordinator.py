@@ -6,7 +6,7 @@ say (its offsets topic is not there yet, or the coordinator is down), a group ge
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Coroutine
+from collections.abc import Awaitable, Coroutine, Iterable
 from typing import Any
 
 from protocol.errors import ErrorCode
@@ -60,6 +60,10 @@ def failure(call: _Call, error: ErrorCode) -> FindCoordinatorResponse:
     )
 
 
+def codes(response: FindCoordinatorResponse) -> Iterable[int]:
+    return (response.error_code, *(each.error_code for each in response.coordinators))
+
+
 def _of_one(call: _Call, answer: FindCoordinatorResponse) -> Coordinator:
     return Coordinator(
         call.request.key, answer.node_id, answer.host, answer.port, answer.error_code, answer.error_message
@@ -93,4 +97,4 @@ def _at(found: Coordinator, node_id: int, address: HostPort) -> Coordinator:
     return found._replace(node_id=node_id, host=host, port=port, error_code=ErrorCode.NONE, error_message=None)
 
 
-__all__ = ["API", "VERSIONS", "failure", "handle"]
+__all__ = ["API", "VERSIONS", "codes", "failure", "handle"]

@@ -7,6 +7,7 @@ from protocol.messages import heartbeat
 from protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from protocol.repeated import Repeated
 from shim.api.call import Call, Services
+from shim.api.counting import of_response as codes
 from shim.coordinator import GroupCoordinator
 
 API = Repeated(heartbeat.API)
@@ -23,4 +24,4 @@ def failure(call: Call[HeartbeatRequest, HeartbeatResponse], error: ErrorCode) -
     return HeartbeatResponse(error_code=ErrorCode.NONE if loading else error)
 
 
-__all__ = ["API", "VERSIONS", "failure", "handle"]
+__all__ = ["API", "VERSIONS", "codes", "failure", "handle"]

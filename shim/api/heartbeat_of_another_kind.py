@@ -7,11 +7,13 @@ refused.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from protocol.errors import ErrorCode
 from protocol.group_kinds import Kind
 from shim.api.call import Call, Services
+from shim.api.counting import of_response
 from shim.coordinator import GroupCoordinator
 
 
@@ -27,3 +29,6 @@ class HeartbeatOfAnotherKind:
 
     def failure(self, _: Call[Any, Any], error: ErrorCode) -> Any:
         return self.API.response(0, error)
+
+    def codes(self, response: Any) -> Iterable[int]:
+        return of_response(response)

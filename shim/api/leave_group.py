@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from protocol.errors import ErrorCode
 from protocol.messages.leave_group import API, LeaveGroupRequest, LeaveGroupResponse
 from shim.api.call import Call, Services
@@ -18,4 +20,8 @@ def failure(call: Call[LeaveGroupRequest, LeaveGroupResponse], error: ErrorCode)
     return LeaveGroupResponse(error_code=error)
 
 
-__all__ = ["API", "VERSIONS", "failure", "handle"]
+def codes(response: LeaveGroupResponse) -> Iterable[int]:
+    return (response.error_code, *(each.error_code for each in response.members))
+
+
+__all__ = ["API", "VERSIONS", "codes", "failure", "handle"]

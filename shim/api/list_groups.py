@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from protocol.errors import ErrorCode
 from protocol.messages.list_groups import API, ListedGroup, ListGroupsRequest, ListGroupsResponse
 from shim.api.call import Call, Gather, Services
+from shim.api.counting import of_response as codes
 from shim.coordinator import ReadablePartition
 
 VERSIONS = (0, 5)
@@ -62,4 +63,4 @@ def response(answers: Sequence[ErrorCode | Sequence[ListedGroup]]) -> ListGroups
     return ListGroupsResponse(groups=tuple(groups))
 
 
-__all__ = ["API", "VERSIONS", "failure", "handle"]
+__all__ = ["API", "VERSIONS", "codes", "failure", "handle"]

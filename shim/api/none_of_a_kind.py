@@ -4,13 +4,15 @@ that the shim serves none of. A broker says of a classic group that it is not on
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 from protocol.errors import ErrorCode
 from protocol.group_kinds import CONSUMER, SHARE, STREAMS, Kind
 from protocol.messages import consumer_group_describe, share_group_describe, streams_group_describe
 from shim.api.call import Call, Services
+from shim.api.counting import of_groups
+from shim.api.descriptions import Describes
 from shim.api.many_groups import ask_each_at_once
 from shim.coordinator import ReadablePartition
 
@@ -24,6 +26,7 @@ class NoneOfAKind:
         self.API = kind.describe
         self.VERSIONS = kind.describe.versions
         self._name = kind.name
+        self.DESCRIBES = Describes("group_ids", self.failed, self.response)
         self._described = described
 
     def handle(self, services: Services, call: _Call) -> None:
@@ -44,6 +47,9 @@ class NoneOfAKind:
 
     def failure(self, call: _Call, error: ErrorCode) -> Any:
         return self.response(tuple(self.failed(group_id, error) for group_id in call.request.group_ids))
+
+    def codes(self, response: Any) -> Iterable[int]:
+        return of_groups(response)
 
     def response(self, groups: tuple[Any, ...]) -> Any:
         return self.API.response(0, groups)

@@ -23,6 +23,7 @@ from protocol.own.conditional_commit import NOT_ATTEMPTED, is_conditional
 from shim.api.authorization import commit_needs, may_at_once
 from shim.api.call import Call, Connection, OrderedConnection, Part, Services
 from shim.api.counting import count_answer
+from shim.api.counting import of_partitions as codes
 from shim.api.known_topics import are_known, merged, split
 from shim.api.owners import forwarded_in_a_row
 from shim.api.waiting import while_requests_are_paused
@@ -84,7 +85,7 @@ class _InARow:
         self._respond(frames)
 
     def answer(self, response: OffsetCommitResponse | AllCommitted) -> None:
-        count_answer(self._connection.counts, API.key, response, len(self._commits.correlation_ids))
+        count_answer(self._connection.counts, API.key, codes, response, len(self._commits.correlation_ids))
         if isinstance(response, AllCommitted):
             self._respond(self._commits.all_committed())
         else:
@@ -146,4 +147,4 @@ def all_refused(topics: Sequence[OffsetCommitRequestTopic], error: ErrorCode) ->
     )
 
 
-__all__ = ["API", "VERSIONS", "failure", "handle", "several"]
+__all__ = ["API", "VERSIONS", "codes", "failure", "handle", "several"]

@@ -6,7 +6,7 @@ go with their topic or expire.
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine, Iterable, Sequence
 from typing import Any
 
 from protocol.errors import ErrorCode
@@ -19,6 +19,7 @@ from protocol.messages.offset_delete import (
     OffsetDeleteResponseTopic,
 )
 from shim.api.call import Call, Part, Services
+from shim.api.counting import of_partitions
 from shim.api.known_topics import are_known, merged, split
 from shim.api.waiting import while_requests_are_paused
 from shim.coordinator import GroupCoordinator
@@ -65,6 +66,10 @@ def failure(call: _Call, error: ErrorCode) -> OffsetDeleteResponse:
     return OffsetDeleteResponse(error_code=error, throttle_time_ms=0, topics=())
 
 
+def codes(response: OffsetDeleteResponse) -> Iterable[int]:
+    return (response.error_code, *of_partitions(response))
+
+
 def all_refused(topics: Sequence[OffsetDeleteRequestTopic], error: ErrorCode) -> tuple[OffsetDeleteResponseTopic, ...]:
     return tuple(
         OffsetDeleteResponseTopic(
@@ -74,4 +79,4 @@ def all_refused(topics: Sequence[OffsetDeleteRequestTopic], error: ErrorCode) ->
     )
 
 
-__all__ = ["API", "VERSIONS", "failure", "handle"]
+__all__ = ["API", "VERSIONS", "codes", "failure", "handle"]

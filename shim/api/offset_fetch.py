@@ -144,6 +144,14 @@ def failure(call: _Call, error: ErrorCode) -> OffsetFetchResponse:
     return response_of(call.version, call.request, [failed(group, error) for group in groups])
 
 
+def codes(response: OffsetFetchResponse) -> Iterable[int]:
+    groups: tuple[Any, ...] = (response, *response.groups)
+    return [
+        *(group.error_code for group in groups),
+        *(each.error_code for group in groups for topic in group.topics for each in topic.partitions),
+    ]
+
+
 def failed(group: OffsetFetchRequestGroup, error: ErrorCode) -> OffsetFetchResponseGroup:
     """What is answered for a group that is refused."""
     # As a broker does: Java consumers before 3.9 take COORDINATOR_NOT_AVAILABLE here for the end, and repeat this one.
@@ -207,4 +215,21 @@ def response_of(
     )
 
 
-__all__ = ["API", "VERSIONS", "failure", "handle"]
+def with_errors_for_missing(response: OffsetFetchResponse) -> OffsetFetchResponse:
+    """A response of v1 as one of v0, with errors for offsets that are not there."""
+    return response._replace(
+        topics=tuple(
+            topic._replace(
+                partitions=tuple(
+                    each._replace(error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+                    if each.committed_offset == -1 and not each.error_code
+                    else each
+                    for each in topic.partitions
+                )
+            )
+            for topic in response.topics
+        )
+    )
+
+
+__all__ = ["API", "VERSIONS", "codes", "failure", "handle"]

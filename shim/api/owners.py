@@ -11,7 +11,6 @@ from collections.abc import Awaitable, Callable, Iterator
 from struct import Struct
 from typing import Any, Final, Protocol, TypeAlias
 
-from protocol.apis import ApiKey
 from protocol.errors import ErrorCode
 from shim.api.call import SIZE_FIELD, Call, Connection, Services
 from shim.forwarding import ONE_BY_ONE, Failed, Forwarded, Peer, Request
@@ -24,17 +23,13 @@ _API_KEY: Final = slice(4, 6)  # of a frame
 _REQUEST: Final = Struct(">i4xi")
 _RESPONSE: Final = Struct(">ii")
 
-_NOT_KEPT: Final[dict[int, dict[str, Any]]] = {
-    ApiKey.JOIN_GROUP: {"protocols": ()},
-    ApiKey.SYNC_GROUP: {"assignments": ()},
-}
-"""Of a request whose answer may take minutes: what is of no use here once it has been sent."""
 
-
-async def forwarded(services: Services, call: AnyCall, key: ApiKey, peer: Peer) -> None:
-    """The whole request. To be called while the connection's requests are paused; it resumes them."""
+async def forwarded(services: Services, call: AnyCall, peer: Peer, kept: Callable[[Any], Any] | None = None) -> None:
+    """The whole request. To be called while the connection's requests are paused; it resumes them. ``kept``: what is
+    kept of it here once it has been sent; None: all of it."""
     frame = call.broker_frame(call.version, call.request)
-    call.request = call.request._replace(**_NOT_KEPT.get(key, {}))
+    if kept is not None:
+        call.request = kept(call.request)
     try:
         answer = await at_owner(services, call.connection, peer, frame, call.connection.resume_requests)
     except Failed as failed:

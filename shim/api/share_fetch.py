@@ -11,6 +11,7 @@ from typing import Final, NoReturn
 from protocol.errors import ErrorCode
 from protocol.messages.share_fetch import API, ShareFetchRequest, ShareFetchResponse
 from shim.api.call import Call, Services
+from shim.api.counting import of_the_broker as codes
 from shim.api.fetched_bytes import FetchedBytes
 from shim.api.new_leaders import at_our_ports
 from shim.api.waiting import while_requests_are_paused
@@ -37,4 +38,4 @@ def failure(_: _Call, error: ErrorCode) -> NoReturn:
     raise AssertionError(f"a share fetch fails with {error!r}")
 
 
-__all__ = ["API", "VERSIONS", "failure", "handle"]
+__all__ = ["API", "VERSIONS", "codes", "failure", "handle"]

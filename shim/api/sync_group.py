@@ -5,6 +5,7 @@ from __future__ import annotations
 from protocol.errors import ErrorCode
 from protocol.messages.sync_group import API, SyncGroupRequest, SyncGroupResponse
 from shim.api.call import Call, Services
+from shim.api.counting import of_response as codes
 from shim.coordinator import GroupCoordinator
 
 VERSIONS = (0, 5)
@@ -12,8 +13,7 @@ VERSIONS = (0, 5)
 
 def handle(services: Services, call: Call[SyncGroupRequest, SyncGroupResponse]) -> None:
     call.decide(services, call.request.group_id, GroupCoordinator.sync_group)
-    # It may be parked for long, and assignments that no leader has made would be kept that long.
-    call.request = call.request._replace(assignments=())
+    call.request = kept(call.request)
 
 
 def failure(call: Call[SyncGroupRequest, SyncGroupResponse], error: ErrorCode) -> SyncGroupResponse:
@@ -23,4 +23,9 @@ def failure(call: Call[SyncGroupRequest, SyncGroupResponse], error: ErrorCode) -
     return SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS if loading else error)
 
 
-__all__ = ["API", "VERSIONS", "failure", "handle"]
+def kept(request: SyncGroupRequest) -> SyncGroupRequest:
+    """It may be parked for long, and assignments that no leader has made would be kept that long."""
+    return request._replace(assignments=())
+
+
+__all__ = ["API", "VERSIONS", "codes", "failure", "handle"]

@@ -1,8 +1,8 @@
-"""What the shim does with each version of each API. What is not here is not advertised, and refused when it comes.
+"""What the shim does with each version of each API, whole: what is said of an API elsewhere is read from its row here.
 
-``Forwarded`` passes request and response as they are. ``Rewritten`` passes the request and changes the response.
-``Served`` answers by itself, or by asking the broker as that client: so are versions that brokers dropped (``compat``).
-``Refused`` answers with an error. ``Authenticates`` is between client and broker, and the connection reads along.
+A row names the API's module, which has its versions, answers it, and says what errors there are in a response. Of one
+that is about groups it says, too, what its client needs to be allowed (``policies``), and what becomes of it in
+whosever hands the groups are (``hands``). What is not here is not advertised, and refused when it comes.
 
 The newest version of a forwarded API is the newest of Kafka 4.3: in one that is newer a broker's address might hide.
 Fetch ends at v15 for that reason (v16 names new leaders by address, KIP-951), and so does DescribeQuorum at v1.
@@ -11,16 +11,15 @@ Not here: what only brokers ask each other.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from types import ModuleType
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, Final, Protocol
 
 from compat.table import TRANSLATIONS
 from protocol.api import Api
 from protocol.apis import ApiKey
 from protocol.errors import ErrorCode
-from protocol.group_kinds import OTHER_KINDS
-from protocol.messages.produce import produce_acks
+from protocol.group_kinds import CLASSIC, OTHER_KINDS
 from shim.api import (
     api_versions,
     delete_groups,
@@ -43,131 +42,148 @@ from shim.api import (
     translated,
     txn_offset_commit,
 )
-from shim.api.authorization import Handle
-from shim.api.call import Call, OrderedConnection, Services
-from shim.api.hands import by_hands
+from shim.api.authorization import Handle, Policy
+from shim.api.call import Call, Offered, Served, Services
+from shim.api.counting import of_the_broker
+from shim.api.descriptions import Describes
+from shim.api.hands import ManyGroups, OneGroup, of_all_groups, of_many_groups, of_one_group
+from shim.api.hands.divided import DELETIONS, FETCHES, descriptions
+from shim.api.hands.gathering import held, leaving, told_to_join
+from shim.api.hands.one import by_either, by_epoch, by_generation
+from shim.api.hands.other_stores import COMMIT, DELETION, TXN_COMMIT, all_but_the_failed, not_deletable, not_ready
+from shim.api.hands.passing import Newer
 from shim.api.heartbeat_of_another_kind import HeartbeatOfAnotherKind
-from shim.api.none_of_a_kind import NONE_OF_OTHER_KINDS, NoneOfAKind
-from shim.api.policies import POLICIES
+from shim.api.none_of_a_kind import NONE_OF_OTHER_KINDS
+from shim.api.policies import commits, fetches, groups, membership
+from shim.api.route import Answered, Authenticates, Decides, Forwarded, Refused, Rewritten, Route, Several, Translated
 
 
-class Forwarded(NamedTuple):
-    pass
+class _Handler(Protocol):
+    """The module of an API that is served."""
+
+    @property
+    def API(self) -> Api[Any, Any]: ...  # noqa: N802
+
+    @property
+    def VERSIONS(self) -> tuple[int, int]: ...  # noqa: N802
+
+    def handle(self, services: Services, call: Call[Any, Any], /) -> Coroutine[Any, Any, None] | None: ...
+
+    def failure(self, call: Call[Any, Any], error: ErrorCode, /) -> Any: ...
+
+    def codes(self, response: Any, /) -> Iterable[int]: ...
 
 
-class Rewritten(NamedTuple):
-    rewrite: Callable[[Services, int, bytes], bytes | Coroutine[Any, Any, bytes]]
-
-
-class Served(NamedTuple):
-    api: Api[Any, Any]
-    handle: Callable[[Services, Call[Any, Any]], Coroutine[Any, Any, None] | None]
-    failure: Callable[[Call[Any, Any], ErrorCode], Any]
-
-
-class Refused(NamedTuple):
-    """``answer`` makes the frame for a correlation id."""
-
-    answer: Callable[[int], bytes]
-
-
-class Authenticates(NamedTuple):
-    """Whole requests of a client that tells the broker who it is; no other one is decided meanwhile."""
-
-
-Answered: TypeAlias = Callable[[bytes | memoryview, int, int, int], tuple[bool | None, int]]
-Several: TypeAlias = Callable[[Services, OrderedConnection, bytes, int, int], int]
-Disposition: TypeAlias = Forwarded | Rewritten | Served | Refused | Authenticates
-
-
-class Route(NamedTuple):
-    """``answered``, for a forwarded API where it depends on the request: whether a response will come.
-
-    It is called with (data, start, end, version) for a request that begins at ``start``, size included, and is there up
-    to ``end``. When that is too little to say it gives None, and up to where the request has to be there. It raises
-    DecodeError where the broker might find another answer than it does. It says the same of the same version and the
-    same bytes between the correlation id and where it has read to: what it has said of them is said again.
-
-    ``several``, for a served API: takes requests at once that have come together. It is called with (services,
-    connection, data, position, most) where one begins and gives where those end that it took, at most so many, or
-    ``position``.
-
-    ``parks``: an answer may take minutes, as others have to join first, or the leader to assign; what is kept of the
-    request counts for `group.memory.max.bytes`.
-    """
-
-    key: ApiKey
-    first: int
-    last: int
-    disposition: Disposition
-    answered: Answered | None = None
-    several: Several | None = None
-    parks: bool = False
-    forwarded: bool = False
-    """Whether the request is passed on as its bytes come: nothing that the disposition does not say, beside it because
-    each request is looked at."""
-
-
-AUTHENTICATES = Authenticates()
-
-_Handler: TypeAlias = ModuleType | HeartbeatOfAnotherKind | NoneOfAKind
+class _Describer(_Handler, Protocol):
+    @property
+    def DESCRIBES(self) -> Describes: ...  # noqa: N802
 
 
 def _forwarded(key: ApiKey, oldest: int, newest: int, answered: Answered | None = None) -> Route:
-    return Route(key, oldest, newest, Forwarded(), answered, forwarded=True)
+    return Route(key, oldest, newest, Forwarded(), answered)
 
 
 def _rewritten(module: ModuleType, answered: Answered | None = None) -> Route:
     oldest, newest = module.VERSIONS
-    return Route(ApiKey(module.API.key), oldest, newest, Rewritten(module.rewrite), answered, forwarded=True)
+    return Route(ApiKey(module.API.key), oldest, newest, Rewritten(module.rewrite), answered)
 
 
-def _served(module: _Handler, *, several: Several | None = None, parks: bool = False) -> Route:
-    """For groups in the shim's hands, and what the client may do, as the API's policy says: there is none without."""
-    key = ApiKey(module.API.key)
-    return _answered(module, by_hands(key, POLICIES[key], module.handle), several=several, parks=parks)
+def _translated(key: ApiKey) -> Route:
+    """For clients older than the broker: it is asked in a version that it has."""
+    its = TRANSLATIONS[key]
+    disposition = Translated(its.api, translated.handler(its), translated.failure, of_the_broker)
+    return Route(key, its.first, its.last, disposition, has_dropped=its.fits)
 
 
 def _answered(module: _Handler, handle: Handle | None = None, **more: Any) -> Route:
     """For everybody, unless ``handle`` looks who it is."""
     oldest, newest = module.VERSIONS
-    served = Served(module.API, handle or module.handle, module.failure)
+    served = Served(module.API, handle or module.handle, module.failure, module.codes)
     return Route(ApiKey(module.API.key), oldest, newest, served, **more)
 
 
-def _translated(key: ApiKey) -> Route:
-    """For clients older than the broker: it is asked in a version that it has."""
-    translation = TRANSLATIONS[key]
-    served = Served(translation.api, translated.handler(translation), translated.failure)
-    return Route(key, translation.first, translation.last, served)
+def _when_dropped(newer: Mapping[int, Newer]) -> Callable[[int, int], bool]:
+    """The shim answers by itself, and asks any broker in a newer version."""
+    return lambda _oldest, _newest: bool(newer)
 
 
-def _produce_answered(data: bytes | memoryview, start: int, end: int, version: int) -> tuple[bool | None, int]:
-    acks, said = produce_acks(data, start, end, version)
-    return None if acks is None else acks != 0, said
+def _about_one(module: _Handler, policy: Policy, its: OneGroup, several: Several | None = None) -> Route:
+    return _answered(
+        module,
+        of_one_group(its, policy, module.handle),
+        several=several,
+        parks=its.kept is not None,
+        decides=Decides.OWNER,
+        has_dropped=_when_dropped(its.newer),
+    )
 
 
-TABLE: tuple[Route, ...] = (
+def _about_many(module: _Handler, policy: Policy, its: ManyGroups, several: Several | None = None) -> Route:
+    return _answered(
+        module,
+        of_many_groups(its, policy, module.handle),
+        several=several,
+        decides=Decides.OWNER,
+        has_dropped=_when_dropped(its.newer),
+    )
+
+
+def _about_all(module: _Handler, policy: Policy) -> Route:
+    return _answered(module, of_all_groups(policy, module.handle), decides=Decides.EACH)
+
+
+def _describes(module: _Describer) -> Route:
+    its = module.DESCRIBES
+    return _about_many(module, groups.describing(its), ManyGroups(descriptions(its)))
+
+
+TABLE: Final[tuple[Route, ...]] = (
     *map(_translated, map(ApiKey, TRANSLATIONS)),
-    _forwarded(ApiKey.PRODUCE, 3, produce.VERSIONS[0] - 1, _produce_answered),
-    _rewritten(produce, _produce_answered),
+    _forwarded(ApiKey.PRODUCE, 3, produce.VERSIONS[0] - 1, produce.answered),
+    _rewritten(produce, produce.answered),
     _forwarded(ApiKey.FETCH, 4, 15),
     _forwarded(ApiKey.LIST_OFFSETS, 1, 11),
     _rewritten(metadata),
-    _served(offset_commit, several=offset_commit.several),
-    _served(offset_fetch, several=fetches_in_a_row.several),
+    _about_one(
+        offset_commit,
+        commits.OFFSET_COMMIT,
+        OneGroup(opens=CLASSIC, change=COMMIT, seen=by_either, newer={0: Newer(2), 1: Newer(2)}),
+        offset_commit.several,
+    ),
+    _about_many(
+        offset_fetch,
+        fetches.OFFSET_FETCH,
+        ManyGroups(FETCHES, look=not_ready, newer={0: Newer(1, response=offset_fetch.with_errors_for_missing)}),
+        fetches_in_a_row.several,
+    ),
     _answered(find_coordinator),  # the cluster's own answer to this client
-    _served(join_group, parks=True),
-    _served(heartbeat),
-    _served(leave_group),
-    _served(sync_group, parks=True),
-    _served(describe_groups),
-    _served(list_groups),
-    _served(delete_groups),
-    _served(offset_delete),
-    _served(txn_offset_commit),
-    *(_served(HeartbeatOfAnotherKind(kind)) for kind in OTHER_KINDS),
-    *map(_served, NONE_OF_OTHER_KINDS),
+    _about_one(
+        join_group,
+        membership.JOIN_GROUP,
+        OneGroup(
+            opens=CLASSIC,
+            gathers=held,
+            kept=join_group.kept,
+            newer={0: Newer(2, join_group.with_rebalance_timeout), 1: Newer(2)},
+        ),
+    ),
+    _about_one(heartbeat, membership.OF_A_MEMBER, OneGroup(gathers=told_to_join, seen=by_generation, is_harmless=True)),
+    _about_one(leave_group, membership.OF_A_MEMBER, OneGroup(gathers=leaving, is_harmless=True)),
+    _about_one(sync_group, membership.SYNC_GROUP, OneGroup(seen=by_generation, kept=sync_group.kept)),
+    _describes(describe_groups),
+    _about_all(list_groups, groups.LIST_GROUPS),
+    _about_many(
+        delete_groups,
+        groups.DELETE_GROUPS,
+        ManyGroups(DELETIONS, look=not_deletable, answer=all_but_the_failed),
+    ),
+    _about_one(offset_delete, commits.OFFSET_DELETE, OneGroup(change=DELETION)),
+    _about_one(txn_offset_commit, commits.TXN_OFFSET_COMMIT, OneGroup(opens=CLASSIC, change=TXN_COMMIT)),
+    *(
+        _about_one(HeartbeatOfAnotherKind(kind), membership.OF_A_MEMBER, OneGroup(opens=kind, seen=by_epoch))
+        for kind in OTHER_KINDS
+    ),
+    *map(_describes, NONE_OF_OTHER_KINDS),
     _answered(share_fetch),
     _rewritten(share_acknowledge),
     _forwarded(ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS, 0, 1),
@@ -175,8 +191,8 @@ TABLE: tuple[Route, ...] = (
     _forwarded(ApiKey.DELETE_SHARE_GROUP_OFFSETS, 0, 0),
     _answered(api_versions),
     Route(ApiKey.API_VERSIONS, api_versions.VERSIONS[1] + 1, 127, Refused(api_versions.too_new)),
-    Route(ApiKey.SASL_HANDSHAKE, 0, 1, AUTHENTICATES),
-    Route(ApiKey.SASL_AUTHENTICATE, 0, 2, AUTHENTICATES),
+    Route(ApiKey.SASL_HANDSHAKE, 0, 1, Authenticates()),
+    Route(ApiKey.SASL_AUTHENTICATE, 0, 2, Authenticates()),
     _forwarded(ApiKey.CREATE_TOPICS, 2, 7),
     _forwarded(ApiKey.DELETE_TOPICS, 1, 6),
     _forwarded(ApiKey.DELETE_RECORDS, 0, 2),
@@ -218,37 +234,33 @@ TABLE: tuple[Route, ...] = (
     _forwarded(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, 0),
 )
 
-ROUTES: Mapping[int, Route] = {
+ROUTES: Final[Mapping[int, Route]] = {
     route.key << 16 | version: route for route in TABLE for version in range(route.first, route.last + 1)
 }
 """By ``api_key << 16 | api_version``."""
 
-
-_TREATMENTS: Mapping[type, str] = {
-    Forwarded: "forwarded",
-    Rewritten: "rewritten",
-    Served: "served",
-    Refused: "refused",
-    Authenticates: "authenticates",
+TO_OWNERS: Final[Mapping[int, Route]] = {
+    number: route for number, route in ROUTES.items() if route.decides is Decides.OWNER
 }
+"""What shims forward to each other."""
+
+TO_WORKERS: Final[Mapping[int, Route]] = {
+    number: route for number, route in ROUTES.items() if route.decides is not None
+}
+"""What workers do, who are one shim to whoever asks a broker."""
 
 
-def treatment(route: Route) -> str:
-    """What is done with such requests, in a word."""
-    translation = TRANSLATIONS.get(route.key)
-    if translation is not None and translation.first <= route.first <= translation.last:
-        return "translated"
-    return _TREATMENTS[type(route.disposition)]
-
-
-def _offered() -> dict[int, tuple[int, int]]:
-    ranges: dict[int, tuple[int, int]] = {}
+def _offered() -> dict[int, Offered]:
+    of_api: dict[int, list[Route]] = {}
     for route in TABLE:
         if not isinstance(route.disposition, Refused):
-            first, last = ranges.get(route.key, (route.first, route.last))
-            ranges[route.key] = (min(first, route.first), max(last, route.last))
-    return ranges
+            of_api.setdefault(route.key, []).append(route)
+    return {
+        key: Offered(routes[0].first, routes[-1].last, routes[0].has_dropped)
+        for key, unsorted in of_api.items()
+        if (routes := sorted(unsorted, key=lambda route: route.first))
+    }
 
 
-OFFERED: Mapping[int, tuple[int, int]] = _offered()
+OFFERED: Final[Mapping[int, Offered]] = _offered()
 """The versions of each API that the shim can do, by API key."""

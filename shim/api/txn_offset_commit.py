@@ -25,6 +25,7 @@ from protocol.messages.txn_offset_commit import (
 )
 from protocol.own.position import Position
 from shim.api.call import SIZE_FIELD, Call, Services
+from shim.api.counting import of_partitions as codes
 from shim.api.waiting import while_requests_are_paused
 from shim.coordinator import Asker, GroupCoordinator, Outcome
 
@@ -150,4 +151,4 @@ def all_refused(
     )
 
 
-__all__ = ["API", "VERSIONS", "failure", "handle"]
+__all__ = ["API", "VERSIONS", "codes", "failure", "handle"]

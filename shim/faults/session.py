@@ -133,7 +133,7 @@ class FaultySession(asyncio.Protocol):
         if rule is not None and rule.action == ERROR:
             answers: list[bytes] = []
             served = cast(Served, route.disposition)
-            Call(served.api, version, frame, cast(Any, self._session), served.failure, answers.append).fail(rule.error)
+            Call(served, version, frame, cast(Any, self._session), answers.append).fail(rule.error)
             self._in.then(partial(self._answer, asked._replace(answer=answers[0])))
             return
         if _is_answered(route, version, frame):

@@ -230,10 +230,9 @@ class ClientSession(asyncio.BufferedProtocol):
         respond = partial(self._fill, slot)
         self._room.came(slot)
         if isinstance(disposition, Served):
-            api, handle, failure = disposition
             slot.begun, slot.latency = time.monotonic(), self._traffic.latency(head.api_key)
-            call: Call[Any, Any] = Call(api, head.api_version, frame, self, failure, respond)
-            pending = handle(self._services, call)
+            call: Call[Any, Any] = Call(disposition, head.api_version, frame, self, respond)
+            pending = disposition.handle(self._services, call)
             if pending is not None:
                 self._in_background(pending)
         elif isinstance(disposition, Refused):

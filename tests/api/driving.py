@@ -183,7 +183,7 @@ def call(
     served = ROUTES[api.key << 16 | version].disposition
     assert isinstance(served, Served)
     assert served.api.key == api.key
-    return served, Call(served.api, version, frame, client, served.failure, respond)
+    return served, Call(served, version, frame, client, respond)
 
 
 async def answer(api: Api[Any, Any], version: int, request: Any, to: Services, client: Client | None = None) -> Any:

@@ -8,7 +8,6 @@ from typing import Any, Final
 
 import pytest
 
-from compat.table import TRANSLATIONS
 from protocol.api import Api
 from protocol.apis import APIS, ApiKey
 from protocol.errors import ErrorCode
@@ -30,8 +29,8 @@ from protocol.messages import (
     txn_offset_commit,
 )
 from protocol.own.conditional_commit import NOT_ATTEMPTED, expecting
-from shim.api import OFFERED, ROUTES, Served
-from shim.api.policies import POLICIES
+from shim.api import OFFERED, ROUTES
+from shim.api.table import TO_WORKERS
 from shim.coordinator import GroupCoordinator
 from tests.api.driving import Client, answer, call, services
 from tests.security.authorizers import AUTHORIZER, NOT_KNOWN_YET, OLD_AUTHORIZER
@@ -87,7 +86,7 @@ def request_of(api: Api[Any, Any], version: int) -> Any:
 
 def all_requests() -> Iterator[Any]:
     for api in REQUESTS:
-        for version in range(OFFERED[api.key][0], OFFERED[api.key][1] + 1):
+        for version in range(OFFERED[api.key].first, OFFERED[api.key].last + 1):
             yield pytest.param(api, version, id=f"{api.name}-{version}")
 
 
@@ -191,16 +190,8 @@ def errors_in(message: Any) -> list[int]:
     return found
 
 
-def test_every_api_that_the_shim_decides_has_a_policy() -> None:
-    """FindCoordinator, ShareFetch and ApiVersions are the broker's own answers, and so is what is translated for it."""
-    translated = {key << 16 | version for key, t in TRANSLATIONS.items() for version in range(t.first, t.last + 1)}
-    served = {
-        route.key
-        for number, route in ROUTES.items()
-        if isinstance(route.disposition, Served) and number not in translated
-    }
-    assert served - POLICIES.keys() == {ApiKey.FIND_COORDINATOR, ApiKey.SHARE_FETCH, ApiKey.API_VERSIONS}
-    assert {ApiKey(api.key) for api in REQUESTS} == POLICIES.keys()
+def test_every_api_about_groups_is_asked_here() -> None:
+    assert {ApiKey(api.key) for api in REQUESTS} == {route.key for route in TO_WORKERS.values()}
 
 
 @pytest.mark.parametrize(("api", "version"), [case for case in all_requests() if case.values[0] is not list_groups.API])

@@ -5,13 +5,12 @@ from __future__ import annotations
 
 import asyncio
 import gc
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final, cast
 
 import pytest
 
 from protocol.api import Api
-from protocol.apis import ApiKey
 from protocol.errors import DecodeError, ErrorCode
 from protocol.messages import (
     delete_groups,
@@ -25,7 +24,8 @@ from protocol.messages import (
 from protocol.own.between_shims import Hello
 from shim.api import EntrustedRequests, Services
 from shim.api import offset_commit as offset_commit_handler
-from shim.api.entrusted import FORWARDED, FORWARDED_TO_ALL
+from shim.api.route import Route
+from shim.api.table import TO_OWNERS, TO_WORKERS
 from shim.coordinator import GroupCoordinator
 from shim.forwarding import Asked, Dial, Forwarded, HomeSide, OwnerSide, Peer, Peers, Request, Room
 from shim.metrics import AnswerCounts
@@ -77,7 +77,7 @@ async def shared(
     authorizer: Any = AUTHORIZER,
     doubt: Callable[[], str | None] = lambda: None,
     placements: Placements = EVERYTHING_SERVED,
-    forwarded: Collection[ApiKey] = FORWARDED,
+    forwarded: Mapping[int, Route] = TO_OWNERS,
 ) -> tuple[Services, InMemory]:
     at_owner = await services({0: ErrorCode.NOT_COORDINATOR, 1: there}, placements=placements)
     counts = AnswerCounts()
@@ -276,7 +276,7 @@ async def test_of_a_divided_request_each_counts_its_part(names: tuple[str, ...],
 async def test_a_list_that_another_one_refuses_is_counted_there(is_loading: bool, at_home: int) -> None:
     loading = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     to, peers = await shared(
-        loading if is_loading else GroupCoordinator(), loading, NO_AUTHORIZER, forwarded=FORWARDED_TO_ALL
+        loading if is_loading else GroupCoordinator(), loading, NO_AUTHORIZER, forwarded=TO_WORKERS
     )
     cast(Any, to.runtime).owned = range(1)
     client = Client()

@@ -22,11 +22,6 @@ def test_no_version_is_routed_twice() -> None:
     assert len(routed) == len(set(routed)) == len(ROUTES)
 
 
-def test_what_is_passed_on_is_what_the_disposition_says() -> None:
-    for route in TABLE:
-        assert route.forwarded == isinstance(route.disposition, Forwarded | Rewritten), route.key
-
-
 def test_a_response_that_can_hold_an_address_is_never_passed_on_as_it_is() -> None:
     for key, first in FIRST_WITH_ADDRESS.items():
         for version in range(first, 64):
@@ -53,10 +48,10 @@ def test_every_decoded_version_has_a_schema() -> None:
 
 
 def test_offered_ranges_are_those_of_the_routes() -> None:
-    for key, (first, last) in OFFERED.items():
-        assert all(key << 16 | version in ROUTES for version in range(first, last + 1))
-    assert OFFERED[ApiKey.FETCH] == (0, 15)
-    assert OFFERED[ApiKey.PRODUCE] == (0, 13)
-    assert OFFERED[ApiKey.API_VERSIONS] == (0, 4)
-    assert OFFERED[ApiKey.SASL_HANDSHAKE] == (0, 1)
-    assert OFFERED[ApiKey.SASL_AUTHENTICATE] == (0, 2)
+    for key, offered in OFFERED.items():
+        assert all(key << 16 | version in ROUTES for version in range(offered.first, offered.last + 1))
+    assert OFFERED[ApiKey.FETCH][:2] == (0, 15)
+    assert OFFERED[ApiKey.PRODUCE][:2] == (0, 13)
+    assert OFFERED[ApiKey.API_VERSIONS][:2] == (0, 4)
+    assert OFFERED[ApiKey.SASL_HANDSHAKE][:2] == (0, 1)
+    assert OFFERED[ApiKey.SASL_AUTHENTICATE][:2] == (0, 2)

@@ -22,7 +22,7 @@ from protocol.messages.txn_offset_commit import (
 )
 from protocol.own.position import Position
 from protocol.own.state_log import Hands
-from shim.api import Call, Context, Services, txn_offset_commit
+from shim.api import Call, Context, Served, Services, txn_offset_commit
 from shim.api.txn_offset_commit import API
 from shim.config import HostPort, Settings
 from shim.coordinator.state.partition_state import PartitionState
@@ -123,7 +123,8 @@ class At:
         partition = TxnOffsetCommitRequestPartition(0, offset, -1, "")
         topics = (TxnOffsetCommitRequestTopic(TOPIC, (partition,)),)
         frame = API.request_frame(version, 7, "me", TxnOffsetCommitRequest("tx", GROUP, 1, -1, topics=topics))
-        call = Call(API, version, frame, self.client, txn_offset_commit.failure, self.client.answer.set_result)
+        served = Served(API, txn_offset_commit.handle, txn_offset_commit.failure, txn_offset_commit.codes)
+        call: Call[Any, Any] = Call(served, version, frame, self.client, self.client.answer.set_result)
         return txn_offset_commit.handle(self.services, call)
 
 

@@ -26,7 +26,7 @@ from protocol.messages import (
     txn_offset_commit,
 )
 from shim.api import OFFERED
-from shim.api.policies import POLICIES
+from shim.api.table import TO_WORKERS
 from tests.authorization.guarded import DESCRIBE_CLUSTER, Guarded
 from tests.wire import WireClient
 
@@ -53,8 +53,8 @@ DROPPED = {offset_commit.API.key: 2, offset_fetch.API.key: 1}
 
 
 def versions(api: Api[Any, Any]) -> range:
-    first, last = OFFERED[api.key]
-    return range(max(first, DROPPED.get(api.key, 0)), last + 1)
+    offered = OFFERED[api.key]
+    return range(max(offered.first, DROPPED.get(api.key, 0)), offered.last + 1)
 
 
 def some_of(topic: str) -> tuple[offset_commit.OffsetCommitRequestPartition, ...]:
@@ -147,7 +147,7 @@ def lists() -> Iterator[Asked]:
 
 
 def coordinators() -> Iterator[Asked]:
-    for version in range(1, OFFERED[find_coordinator.API.key][1] + 1):
+    for version in range(1, OFFERED[find_coordinator.API.key].last + 1):
         for key_type, key in ((0, "g-none-1"), (1, "x-none")):
             one = find_coordinator.FindCoordinatorRequest(key=key, key_type=key_type)
             many = find_coordinator.FindCoordinatorRequest(key_type=key_type, coordinator_keys=(key,))
@@ -208,7 +208,7 @@ SCENARIOS: Final[tuple[Callable[[], Iterator[Asked]], ...]] = (
 
 def test_the_table_covers_every_api_that_the_shim_decides() -> None:
     asked = {each.api.key for scenario in SCENARIOS for each in scenario()}
-    assert POLICIES.keys() | {ApiKey.FIND_COORDINATOR} == asked
+    assert {route.key for route in TO_WORKERS.values()} | {ApiKey.FIND_COORDINATOR} == asked
 
 
 @pytest.mark.parametrize("lists_all", [False, True], ids=["", "with DESCRIBE on the cluster"])

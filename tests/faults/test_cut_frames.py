@@ -11,8 +11,8 @@ from collections.abc import Callable
 
 import pytest
 
-from shim.api import Forwarded, Served
-from shim.api.table import TABLE, Route
+from shim.api import Forwarded, Route, Served
+from shim.api.table import TABLE
 from tests.net.bench import Bench, BrokerConnection, Client, bench, fetch, response
 from tests.waiting import until
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import struct
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any, NamedTuple, cast
 
@@ -154,13 +154,12 @@ class Bench:
         self.sessions = Sessions()
         self.settings = Settings()
         self.made: list[ClientSession] = []
-        offered: Mapping[int, tuple[int, int]] = {}
         unusable = cast(Any, Unusable())
         self.services = Services(
             cast(Any, self.runtime),
             unusable,
             unusable,
-            offered,
+            {},
             unusable,
             any_topic(),
             NO_AUTHORIZER,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -172,7 +173,7 @@ def test_a_beginning_that_drips_is_read_again_only_when_there_is_more_to_say() -
         return None if acks is None else acks != 0, said
 
     sink = Sink()
-    route = ROUTES[version]._replace(answered=counted)
+    route = replace(ROUTES[version], answered=counted)
     reader = RequestReader({version: route}, MAX_BYTES)
     for byte in data:
         reader.feed(bytes([byte]), sink)
@@ -224,8 +225,8 @@ def test_a_beginning_that_comes_again_is_not_looked_into_again() -> None:
         return None if acks is None else acks != 0, said
 
     produce = ROUTES[0 << 16 | 9]
-    others = produce._replace(answered=lambda data, start, end, version: answered(data, start, end, version))
-    routes = {version: produce._replace(answered=answered) for version in (3, 9)} | {1 << 16 | 9: others}
+    others = replace(produce, answered=lambda data, start, end, version: answered(data, start, end, version))
+    routes = {version: replace(produce, answered=answered) for version in (3, 9)} | {1 << 16 | 9: others}
     sink = Sink()
     reader = RequestReader(routes, MAX_BYTES)
     usual = b"\x00\x03app\x00\x00"

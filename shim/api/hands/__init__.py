@@ -7,22 +7,25 @@ has asked for; to all others such a group is the cluster's, which says that it k
 
 from __future__ import annotations
 
-from protocol.apis import ApiKey
 from shim.api.authorization import Handle, Policy, authorized
 from shim.api.hands.by_owner import many_by_owner, one_by_owner
 from shim.api.hands.listing import listing
-from shim.api.hands.many import MANY, about_many
-from shim.api.hands.one import about_one, finding_out
+from shim.api.hands.many import ManyGroups, about_many
+from shim.api.hands.one import OneGroup, about_one
 
-__all__ = ["by_hands"]
+__all__ = ["ManyGroups", "OneGroup", "of_all_groups", "of_many_groups", "of_one_group"]
 
 
-def by_hands(key: ApiKey, policy: Policy, handle: Handle) -> Handle:
+def of_one_group(its: OneGroup, policy: Policy, handle: Handle) -> Handle:
     """The handler, for groups that the shim serves and for what the client may do with them."""
-    served = authorized(policy, handle)
-    if key == ApiKey.LIST_GROUPS:
-        return listing(served)
-    if key in MANY:
-        return many_by_owner(key, policy, about_many(key, policy, served))
-    opening = authorized(policy, finding_out(key, handle))
-    return one_by_owner(key, policy, about_one(key, policy, served, opening))
+    return one_by_owner(its.kept, policy, about_one(its, policy, handle))
+
+
+def of_many_groups(its: ManyGroups, policy: Policy, handle: Handle) -> Handle:
+    """Likewise, for requests about several groups."""
+    return many_by_owner(its.divided, policy, about_many(its, policy, handle))
+
+
+def of_all_groups(policy: Policy, handle: Handle) -> Handle:
+    """Likewise, for those that list groups."""
+    return listing(authorized(policy, handle))

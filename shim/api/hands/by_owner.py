@@ -6,27 +6,27 @@ What the client may do is asked here in either case, as that client.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from typing import Any
 
-from protocol.apis import ApiKey
 from shim.api.authorization import AnyCall, Handle, Policy, authorized
 from shim.api.call import Services
-from shim.api.hands.many import MANY, By
+from shim.api.hands.divided import By, Divided
 from shim.api.hands.when import FollowUp, when
 from shim.api.owners import at_owner, forwarded
 from shim.forwarding import Failed, Peer
 
 
-def one_by_owner(key: ApiKey, policy: Policy, here: Handle) -> Handle:
-    """The handler, for requests about one group. ``here``: for a group whose partition no other process owns."""
+def one_by_owner(kept: Callable[[Any], Any] | None, policy: Policy, here: Handle) -> Handle:
+    """The handler, for requests about one group. ``kept``: see :func:`shim.api.owners.forwarded`. ``here``: for a group
+    whose partition no other process owns."""
 
     def forward(services: Services, call: AnyCall) -> FollowUp | None:
         peer = services.owner_elsewhere(call.request.group_id)
         if peer is None:  # since a moment ago
             return here(services, call)
         call.connection.pause_requests()
-        return forwarded(services, call, key, peer)
+        return forwarded(services, call, peer, kept)
 
     allowed = authorized(policy, forward)
 
@@ -38,9 +38,8 @@ def one_by_owner(key: ApiKey, policy: Policy, here: Handle) -> Handle:
     return route
 
 
-def many_by_owner(key: ApiKey, policy: Policy, here: Handle) -> Handle:
+def many_by_owner(many: Divided, policy: Policy, here: Handle) -> Handle:
     """As :func:`one_by_owner`, about several: divided by who owns their partitions."""
-    many = MANY[key]
 
     def owners(services: Services, call: AnyCall) -> Mapping[str, Peer | None]:
         names = many.names(call.version, call.request)
@@ -53,7 +52,7 @@ def many_by_owner(key: ApiKey, policy: Policy, here: Handle) -> Handle:
             return here(services, call)
         if len(peers) == 1 and None not in owned_by.values():
             call.connection.pause_requests()
-            return forwarded(services, call, key, peers.pop())
+            return forwarded(services, call, peers.pop())
         asked = asyncio.gather(*(part(services, call, peer, owned_by) for peer in peers))
         return when(call, asked, lambda answers: the_rest(services, call, owned_by, dict(answers)))
 

@@ -3,66 +3,55 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Hashable, Iterable, Mapping, Sequence, Set
-from enum import Enum, auto
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any, Final, NamedTuple
+from typing import NamedTuple
 
-from protocol.apis import ApiKey
 from protocol.errors import ErrorCode
-from protocol.messages.delete_groups import DeletableGroupResult, DeleteGroupsResponse
-from protocol.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetchResponse, OffsetFetchResponseGroup
-from shim.api import offset_fetch
-from shim.api.authorization import AnyCall, Handle, Policy, authorized_for_groups
+from shim.api.authorization import AnyCall, Handle, Policy, authorized, authorized_for_groups
 from shim.api.call import Services
-from shim.api.descriptions import DESCRIBES, Describes
-from shim.api.hands.other_stores import told_after_stores
-from shim.api.hands.passing import CHANGES_OFFSETS, passed_all
+from shim.api.hands.divided import By, Divided
+from shim.api.hands.other_stores import Answer, Look, told_after_stores
+from shim.api.hands.passing import Newer, Passing, passed_all
 from shim.api.hands.when import FollowUp, when
 from shim.migration.hands.placements import SERVED, Whose
-from shim.migration.stores import Stores
-
-
-class By(Enum):
-    """Who answers for a group. ``NOBODY``: it is refused, for now. Another process that does is none of these."""
-
-    SHIM = auto()
-    BROKER = auto()
-    NOBODY = auto()
-
 
 _Refused = Mapping[str, ErrorCode]
-_Then = Callable[[Stores, Sequence[str]], Awaitable[_Refused]]
 
 
-class _Many(NamedTuple):
-    """``names``: the groups of a request. ``only``: the same request for some of them. ``refused``: a response that
-    refuses these. ``merged``: of the responses, one; given the names, and who answers for each. ``looks``: whether
-    something has to be found out before, and ``look``: that, and who is refused because of it."""
+class ManyGroups(NamedTuple):
+    """What becomes of requests about several groups, in whosever hands these are.
 
-    names: Callable[[int, Any], Sequence[str]]
-    only: Callable[[Any, Set[str]], Any]
-    refused: Callable[[_Refused], Any]
-    merged: Callable[[Sequence[str], Mapping[str, Hashable], Mapping[Any, Any]], Any]
-    looks: Callable[[Services, Mapping[str, Whose]], bool] = lambda _, whose: False
-    look: Callable[[Services, Mapping[str, Whose]], Awaitable[_Refused]] = lambda _, whose: _nobody()
+    ``divided``: by whose these are. ``look``: at what there is of those whose offsets are in another place, too, before
+    that; None: they can do without. ``answer``: how they are answered, once it is known whether what they have changed
+    is there; None: they change no offsets. ``newer``: by version that brokers have dropped.
+    """
+
+    divided: Divided
+    look: Look | None = None
+    answer: Answer | None = None
+    newer: Mapping[int, Newer] = {}
 
 
-def about_many(key: ApiKey, policy: Policy, served: Handle) -> Handle:
-    """The handler; ``served``: for those that the shim serves."""
-    many = MANY[key]
+def about_many(its: ManyGroups, policy: Policy, handle: Handle) -> Handle:
+    """The handler; ``handle``: for those that the shim serves."""
+    many, answer = its.divided, its.answer
+    passing = Passing(its.newer, is_waited_for=answer is not None)
+    served = authorized(policy, handle)
 
     def route(services: Services, call: AnyCall) -> FollowUp | None:
         whose = _whose(services, many.names(call.version, call.request))
         if all(each is Whose.SERVED for each in whose.values()):
             return served(services, call)
-        return looking(services, call) if many.looks(services, whose) else divided(services, call, {})
+        if looking is None or not _has_to_look(services, whose):
+            return divided(services, call, {})
+        return looking(services, call)
 
-    def look(services: Services, call: AnyCall) -> FollowUp | None:
+    def look_first(look: Look, services: Services, call: AnyCall) -> FollowUp | None:
         whose = _whose(services, many.names(call.version, call.request))
-        return when(call, many.look(services, whose), lambda refused: divided(services, call, refused))
+        return when(call, _looked(look, services, whose), lambda refused: divided(services, call, refused))
 
-    looking = authorized_for_groups(policy, look)
+    looking = None if its.look is None else authorized_for_groups(policy, partial(look_first, its.look))
 
     def divided(services: Services, call: AnyCall, refused: _Refused, *, is_confirmed: bool = False) -> FollowUp | None:
         names = many.names(call.version, call.request)
@@ -84,14 +73,14 @@ def about_many(key: ApiKey, policy: Policy, served: Handle) -> Handle:
             return when(call, services.placements.confirmed_here(theirs), confirmed)
         in_stores = [name for name in ours if whose[name] is Whose.SERVED_WITH_STORES]
         if len(theirs) == len(whose):
-            return passed_all(services, call, key, theirs)
+            return passed_all(services, call, passing, theirs)
         if len(ours) == len(whose):
             return here(services, call, in_stores)
         answers = {By.NOBODY: many.refused(refused)}
         asked = None
         if theirs:
             asked = asyncio.ensure_future(call.ask_broker(request=many.only(call.request, theirs)))
-            if key in CHANGES_OFFSETS:
+            if passing.is_waited_for:
                 services.placements.passing(theirs, asked)
 
         def the_rest(frame: bytes | None) -> FollowUp | None:
@@ -107,8 +96,8 @@ def about_many(key: ApiKey, policy: Policy, served: Handle) -> Handle:
         return the_rest(None) if asked is None else when(call, asked, the_rest)
 
     def here(services: Services, call: AnyCall, in_stores: Sequence[str]) -> FollowUp | None:
-        if in_stores and key in CHANGES_OFFSETS:
-            return told_after_stores(services, call, in_stores, served, _all_but_the_failed)
+        if in_stores and answer is not None:
+            return told_after_stores(services, call, in_stores, served, answer)
         return served(services, call)
 
     return route
@@ -127,16 +116,12 @@ def _answers_for(name: str, whose: Whose, refused: _Refused) -> By:
 # --- what is found out before ----------------------------------------------------------------------------------------
 
 
-async def _nobody() -> _Refused:
-    return {}
-
-
-def _looks(services: Services, whose: Mapping[str, Whose]) -> bool:
+def _has_to_look(services: Services, whose: Mapping[str, Whose]) -> bool:
     return bool(_in_other_places(whose)) or (services.stores.has_zookeeper and Whose.UNKNOWN in whose.values())
 
 
-async def _look(then: _Then, services: Services, whose: Mapping[str, Whose]) -> _Refused:
-    """One that nobody has asked for may have its offsets in ZooKeeper. ``then``: what is asked of those that have."""
+async def _looked(look: Look, services: Services, whose: Mapping[str, Whose]) -> _Refused:
+    """One that nobody has asked for may have its offsets in ZooKeeper."""
     in_stores, refused = _in_other_places(whose), dict[str, ErrorCode]()
     unknown = [name for name, each in whose.items() if each is Whose.UNKNOWN] if services.stores.has_zookeeper else []
     failed = ErrorCode.NONE
@@ -146,99 +131,8 @@ async def _look(then: _Then, services: Services, whose: Mapping[str, Whose]) -> 
             refused[name] = failed
         elif services.placements.of(name) is Whose.SERVED_WITH_STORES:
             in_stores.append(name)
-    return {**refused, **await then(services.stores, in_stores)}
+    return {**refused, **await look(services.stores, in_stores)}
 
 
 def _in_other_places(whose: Mapping[str, Whose]) -> list[str]:
     return [name for name, each in whose.items() if each is Whose.SERVED_WITH_STORES]
-
-
-# --- what is answered ------------------------------------------------------------------------------------------------
-
-
-def _merged_fetches(
-    names: Sequence[str], by: Mapping[str, Hashable], answers: Mapping[Any, Any]
-) -> OffsetFetchResponse:
-    """In the order of the request, in which a group may be more than once."""
-    refused = {each.group_id: each for each in answers[By.NOBODY].groups}
-    left = {who: iter(answer.groups) for who, answer in answers.items()}
-    return OffsetFetchResponse(
-        groups=tuple(refused.get(name) or next(left[by[name]], _not_told(name)) for name in names)
-    )
-
-
-def _not_told(name: str) -> OffsetFetchResponseGroup:
-    """Of a group of which a broker has left out what it was asked."""
-    return _refused_fetch(name, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
-
-
-def _refused_fetch(name: str, error: ErrorCode) -> OffsetFetchResponseGroup:
-    return offset_fetch.failed(OffsetFetchRequestGroup(name, topics=None), error)
-
-
-def _merged_descriptions(names: Sequence[str], _: Mapping[str, Hashable], answers: Mapping[Any, Any]) -> Any:
-    found = {group.group_id: group for answer in answers.values() for group in answer.groups}
-    groups = (found[name] for name in names if name in found)
-    response = answers[By.NOBODY]
-    return response._replace(groups=tuple(sorted(groups, key=lambda group: not _is_forbidden(group))))  # are first
-
-
-def _merged_deletions(
-    names: Sequence[str], _: Mapping[str, Hashable], answers: Mapping[Any, Any]
-) -> DeleteGroupsResponse:
-    found = {result.group_id: result for answer in answers.values() for result in answer.results}
-    results = (found[name] for name in dict.fromkeys(names) if name in found)
-    return DeleteGroupsResponse(0, tuple(sorted(results, key=_is_forbidden)))  # those are last
-
-
-def _is_forbidden(of_group: Any) -> bool:
-    return bool(of_group.error_code == ErrorCode.GROUP_AUTHORIZATION_FAILED)
-
-
-def _all_but_the_failed(call: AnyCall, response: Any, failed: Collection[str]) -> None:
-    """Of DeleteGroups."""
-    call.answer(
-        response._replace(
-            results=tuple(
-                each._replace(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE) if each.group_id in failed else each
-                for each in response.results
-            )
-        )
-    )
-
-
-def _deletions(refused: Iterable[tuple[str, ErrorCode]]) -> DeleteGroupsResponse:
-    return DeleteGroupsResponse(0, tuple(DeletableGroupResult(*each) for each in refused))
-
-
-def _only(field: str, request: Any, names: Set[str]) -> Any:
-    return request._replace(**{field: tuple(each for each in getattr(request, field) if each in names)})
-
-
-def _described(its: Describes) -> _Many:
-    return _Many(
-        lambda _, request: getattr(request, its.field), partial(_only, its.field), its.refused, _merged_descriptions
-    )
-
-
-MANY: Final[Mapping[ApiKey, _Many]] = {
-    ApiKey.OFFSET_FETCH: _Many(
-        lambda version, request: [group.group_id for group in offset_fetch.groups_of(version, request)],
-        lambda request, names: request._replace(
-            groups=tuple(each for each in request.groups if each.group_id in names)
-        ),
-        lambda refused: OffsetFetchResponse(groups=tuple(_refused_fetch(*each) for each in refused.items())),
-        _merged_fetches,
-        _looks,
-        partial(_look, lambda stores, groups: stores.not_ready(groups)),
-    ),
-    **{key: _described(its) for key, its in DESCRIBES.items()},
-    ApiKey.DELETE_GROUPS: _Many(
-        lambda _, request: request.groups_names,
-        partial(_only, "groups_names"),
-        lambda refused: _deletions(refused.items()),
-        _merged_deletions,
-        _looks,
-        partial(_look, lambda stores, groups: stores.not_deletable(groups)),
-    ),
-}

@@ -4,11 +4,10 @@ OffsetDelete: DELETE on the group, READ on each topic.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any, Final
 
-from protocol.apis import ApiKey
 from protocol.commit_rows import AllCommitted
 from protocol.errors import ErrorCode
 from protocol.messages.offset_commit import OffsetCommitResponse
@@ -100,8 +99,6 @@ def _with_refused_deletes(
     return response._replace(topics=in_a_brokers_order(names, refused, response.topics))
 
 
-POLICIES: Final[Mapping[ApiKey, Policy]] = {
-    ApiKey.OFFSET_COMMIT: Policy(lambda call: commit_needs(call.request), _admit_commit),
-    ApiKey.TXN_OFFSET_COMMIT: Policy(_txn_needs, _admit_txn),
-    ApiKey.OFFSET_DELETE: Policy(_delete_needs, _admit_delete),
-}
+OFFSET_COMMIT: Final = Policy(lambda call: commit_needs(call.request), _admit_commit)
+TXN_OFFSET_COMMIT: Final = Policy(_txn_needs, _admit_txn)
+OFFSET_DELETE: Final = Policy(_delete_needs, _admit_delete)

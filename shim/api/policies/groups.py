@@ -4,18 +4,16 @@ ListGroups: DESCRIBE on the cluster, or else on each group that is to be seen.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import partial
 from typing import Final
 
-from protocol.apis import ApiKey
 from protocol.errors import ErrorCode
 from protocol.messages.delete_groups import DeletableGroupResult, DeleteGroupsResponse
 from protocol.messages.list_groups import ListedGroup, ListGroupsResponse
 from shim.api import list_groups
 from shim.api.authorization import AnyCall, Granted, Policy
 from shim.api.call import Services
-from shim.api.descriptions import DESCRIBES, Describes
+from shim.api.descriptions import Describes
 from shim.api.policies.refusals import (
     NO_GROUP,
     ask_coordinator,
@@ -88,12 +86,9 @@ def _only_described(granted: Granted, response: ListGroupsResponse) -> ListGroup
     return response._replace(groups=tuple(filter(may_be_seen, response.groups)))
 
 
-def _describes(its: Describes) -> Policy:
+def describing(its: Describes) -> Policy:
     return Policy(partial(_groups_needs, Right.DESCRIBE_GROUP, its.field), partial(_admit_describe, its))
 
 
-POLICIES: Final[Mapping[ApiKey, Policy]] = {
-    **{key: _describes(its) for key, its in DESCRIBES.items()},
-    ApiKey.LIST_GROUPS: Policy(lambda call: [CLUSTER], _admit_list, _may_list_all, _groups_found),
-    ApiKey.DELETE_GROUPS: Policy(partial(_groups_needs, Right.DELETE_GROUP, "groups_names"), _admit_delete_groups),
-}
+LIST_GROUPS: Final = Policy(lambda call: [CLUSTER], _admit_list, _may_list_all, _groups_found)
+DELETE_GROUPS: Final = Policy(partial(_groups_needs, Right.DELETE_GROUP, "groups_names"), _admit_delete_groups)

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import partial
 from typing import Final
 
-from protocol.apis import ApiKey
 from protocol.errors import ErrorCode
-from protocol.group_kinds import OTHER_KINDS
 from shim.api.authorization import AnyCall, Granted, Policy
 from shim.api.policies.refusals import (
     NO_GROUP,
@@ -36,12 +33,6 @@ def _admit_to_sync(call: AnyCall, granted: Granted) -> bool:
     return admit_to_group(Right.READ_GROUP, call, granted)
 
 
-_OF_A_MEMBER: Final = Policy(partial(group_needs, Right.READ_GROUP), partial(admit_to_group, Right.READ_GROUP))
-
-POLICIES: Final[Mapping[ApiKey, Policy]] = {
-    ApiKey.JOIN_GROUP: Policy(_OF_A_MEMBER.needs, _admit_to_join),
-    ApiKey.HEARTBEAT: _OF_A_MEMBER,
-    ApiKey.LEAVE_GROUP: _OF_A_MEMBER,
-    **{ApiKey(kind.heartbeat.key): _OF_A_MEMBER for kind in OTHER_KINDS},
-    ApiKey.SYNC_GROUP: Policy(_OF_A_MEMBER.needs, _admit_to_sync),
-}
+OF_A_MEMBER: Final = Policy(partial(group_needs, Right.READ_GROUP), partial(admit_to_group, Right.READ_GROUP))
+JOIN_GROUP: Final = Policy(OF_A_MEMBER.needs, _admit_to_join)
+SYNC_GROUP: Final = Policy(OF_A_MEMBER.needs, _admit_to_sync)

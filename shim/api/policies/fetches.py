@@ -6,7 +6,6 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
-from protocol.apis import ApiKey
 from protocol.errors import ErrorCode
 from protocol.messages.offset_fetch import (
     OffsetFetchRequest,
@@ -194,11 +193,9 @@ _FETCHED: Final[Mapping[type, tuple[Any, Any]]] = {
     OffsetFetchResponseGroup: (OffsetFetchResponseTopics, OffsetFetchResponsePartitions),
 }
 
-POLICIES: Final[Mapping[ApiKey, Policy]] = {
-    ApiKey.OFFSET_FETCH: Policy(
-        lambda call: needs_of(_groups_of(call)),
-        _admit_fetch,
-        lambda call: fetches_all(_groups_of(call)),
-        _topics_found,
-    ),
-}
+OFFSET_FETCH: Final = Policy(
+    lambda call: needs_of(_groups_of(call)),
+    _admit_fetch,
+    lambda call: fetches_all(_groups_of(call)),
+    _topics_found,
+)
