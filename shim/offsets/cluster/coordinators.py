@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iter
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from itertools import islice
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, Self, TypeVar
 
 from protocol.messages import find_coordinator
 from shim.log import OFFSETS_TOPIC
@@ -36,6 +36,20 @@ _MANY_KEYS_SINCE: Final = 4
 
 Item = TypeVar("Item")
 Answer = TypeVar("Answer")
+
+
+class Deadline(NamedTuple):
+    """When brokers are to have answered, by the loop's time, and how long from when they were asked that is."""
+
+    at: float
+    seconds: float
+
+    @classmethod
+    def within(cls, seconds: float) -> Self:
+        return cls(asyncio.get_running_loop().time() + seconds, seconds)
+
+    def __str__(self) -> str:
+        return f"{self.seconds:g} s"
 
 
 class Coordinators:
@@ -74,22 +88,18 @@ class Coordinators:
         return refused
 
     @asynccontextmanager
-    async def answering(
-        self, node_id: int, within_seconds: float | None, until: float | None = None
-    ) -> AsyncIterator[None]:
-        """Raises UpstreamError, too, where it takes longer; who has not answered last is silent. ``until``: when that
-        is, of the loop's time, where it is not so long from now."""
-        limit = asyncio.timeout(within_seconds) if until is None else asyncio.timeout_at(until)
+    async def answering(self, node_id: int, deadline: Deadline | None) -> AsyncIterator[None]:
+        """Raises UpstreamError, too, where it takes longer; who has not answered last is silent."""
         try:
-            async with limit:
+            async with asyncio.timeout_at(None if deadline is None else deadline.at):
                 yield
         except TimeoutError:
             if self._given_up_at.get(node_id, -math.inf) > asyncio.get_running_loop().time() - _JUST_NOW_S:
                 self._silent.discard(node_id)
                 what = f"who leads {OFFSETS_TOPIC} is not known"
-                raise LeadersUnknown(f"{what}, as others have not answered in {within_seconds:g} s") from None
+                raise LeadersUnknown(f"{what}, as others have not answered in {deadline}") from None
             self._silent.add(node_id)
-            raise UpstreamError(f"{self.named(node_id)} has not answered in {within_seconds:g} s") from None
+            raise UpstreamError(f"{self.named(node_id)} has not answered in {deadline}") from None
         except (BrokerRefused, LeadersUnknown):
             self._silent.discard(node_id)
             raise
@@ -110,18 +120,17 @@ class Coordinators:
     ) -> dict[str, Answer | UpstreamError]:
         """What ``ask`` gives of the groups of one broker, of all brokers at once; or why there is no answer, which
         names a broker that has not answered in that time."""
-        loop = asyncio.get_running_loop()
-        until = loop.time() + within_seconds
+        loop, deadline = asyncio.get_running_loop(), Deadline.within(within_seconds)
         found: dict[str, Answer | UpstreamError] = {}
         left = list(groups)
         while left:
-            found |= await self._asked_once(left, ask, within_seconds, until)
+            found |= await self._asked_once(left, ask, deadline)
             failed = [group for group in left if isinstance(found[group], UpstreamError)]
             for group in failed:
                 self.forget(group)
             # What is left of the time is less than most brokers take that have not answered.
             left = [group for group in failed if isinstance(found[group], BrokerRefused) and passes(found[group])]
-            if loop.time() + RETRY_SECONDS >= until:
+            if loop.time() + RETRY_SECONDS >= deadline.at:
                 break
             if left:
                 await asyncio.sleep(RETRY_SECONDS)  # a broker tells nobody when it is ready
@@ -131,21 +140,20 @@ class Coordinators:
         self,
         groups: Sequence[str],
         ask: Callable[[int, Sequence[str]], Awaitable[Mapping[str, Answer | UpstreamError]]],
-        within_seconds: float,
-        until: float,
+        deadline: Deadline,
     ) -> dict[str, Answer | UpstreamError]:
         async def at(node_id: int, its: Sequence[str]) -> Mapping[str, Answer | UpstreamError]:
             try:
-                async with self.answering(node_id, within_seconds, until):
+                async with self.answering(node_id, deadline):
                     return await ask(node_id, its)
             except UpstreamError as error:
                 return dict.fromkeys(its, error)
 
         try:
-            async with asyncio.timeout_at(until):
+            async with asyncio.timeout_at(deadline.at):
                 coordinators = await self._of(groups)
         except TimeoutError:
-            return dict.fromkeys(groups, UpstreamError(f"the cluster has not answered in {within_seconds:g} s"))
+            return dict.fromkeys(groups, UpstreamError(f"the cluster has not answered in {deadline}"))
         except UpstreamError as error:
             return dict.fromkeys(groups, error)
         found: dict[str, Answer | UpstreamError] = {}
@@ -196,7 +204,7 @@ class Coordinators:
         *before, last = sorted((*node_ids[first:], *node_ids[:first]), key=self._silent.__contains__)
         for node_id in before:
             with suppress(UpstreamError):
-                async with self.answering(node_id, _NEXT_AFTER_S):
+                async with self.answering(node_id, Deadline.within(_NEXT_AFTER_S)):
                     return await self._found_by(node_id, groups)
         async with self.answering(last, None):
             return await self._found_by(last, groups)

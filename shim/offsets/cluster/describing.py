@@ -20,7 +20,7 @@ from shim.offsets.cluster.brokers import (
     told,
     until_ready,
 )
-from shim.offsets.cluster.coordinators import GROUPS_A_REQUEST, Coordinators, slices
+from shim.offsets.cluster.coordinators import GROUPS_A_REQUEST, Coordinators, Deadline, slices
 from shim.upstream import NO_ACLS
 from shim.upstream.errors import UpstreamError
 
@@ -106,7 +106,8 @@ class DescribedGroups:
         """Likewise, of the brokers that answer; all are asked at once. ``within_seconds``: for how long each is waited
         for, where that is less than a request may take."""
         node_ids = list(self._brokers.addresses)
-        answers = await asyncio.gather(*(self._listed_by(node_id, within_seconds) for node_id in node_ids))
+        deadline = None if within_seconds is None else Deadline.within(within_seconds)
+        answers = await asyncio.gather(*(self._listed_by(node_id, deadline) for node_id in node_ids))
         found: dict[str, LiveGroup] = {}
         for node_id, answer in zip(node_ids, answers, strict=True):
             for listed in () if isinstance(answer, UpstreamError) else answer:
@@ -118,10 +119,10 @@ class DescribedGroups:
         return Listed(found, [each for each in answers if isinstance(each, UpstreamError)], len(answers))
 
     async def _listed_by(
-        self, node_id: int, within_seconds: float | None
+        self, node_id: int, deadline: Deadline | None
     ) -> tuple[list_groups.ListedGroup, ...] | UpstreamError:
         try:
-            async with self._coordinators.answering(node_id, within_seconds):
+            async with self._coordinators.answering(node_id, deadline):
                 return await self._until_ready(partial(self._listed, node_id))
         except UpstreamError as error:
             return error
