@@ -27,13 +27,12 @@ from protocol.messages.fetch import (
     PartitionData,
 )
 from protocol.records.batches import BatchError
+from protocol.topic_partition import Partition
 
 _MOST_ROUNDS: Final = 8
 """So often is one request asked for, each time behind the markers that were found."""
 _FIRST_WITH_TIMESTAMPS: Final = 2
 _FIRST_WITH_WHOLE_MESSAGES: Final = 3
-
-_Partition = tuple[str, int]
 
 
 def exchange(version: int, request: FetchRequest, context: Context) -> Exchange:
@@ -41,7 +40,7 @@ def exchange(version: int, request: FetchRequest, context: Context) -> Exchange:
     in_turn = _in_turn(asked, context.first)
     positions = {name: each.fetch_offset for name, each in asked.items()}
     answer: FetchResponse | None = None
-    converted: dict[_Partition, PartitionData] = {}
+    converted: dict[Partition, PartitionData] = {}
     wanted = in_turn
     for number in range(_MOST_ROUNDS):
         (response,) = yield (
@@ -58,7 +57,7 @@ def exchange(version: int, request: FetchRequest, context: Context) -> Exchange:
             context.first = next(
                 (name for name in in_turn if name in found and _got_nothing(found[name], positions[name])), None
             )
-        behind: list[_Partition] = []
+        behind: list[Partition] = []
         for name in wanted:
             if name not in found or (number and found[name].error_code):
                 continue  # the client is told when it asks there itself
@@ -74,7 +73,7 @@ def exchange(version: int, request: FetchRequest, context: Context) -> Exchange:
 
 
 def _answered(
-    request: FetchRequest, error: int, converted: Mapping[_Partition, PartitionData]
+    request: FetchRequest, error: int, converted: Mapping[Partition, PartitionData]
 ) -> tuple[FetchableTopicResponse, ...]:
     """In the order of the request, each once. Where the broker has named none, as one that throttles a client does, it
     is not named here either, unless there is an error of all."""
@@ -89,7 +88,7 @@ def _answered(
     return tuple(FetchableTopicResponse(name, partitions=tuple(each.values())) for name, each in topics.items())
 
 
-def _has_any(converted: Mapping[_Partition, PartitionData]) -> bool:
+def _has_any(converted: Mapping[Partition, PartitionData]) -> bool:
     return any(each.records or each.error_code for each in converted.values())
 
 
@@ -112,7 +111,7 @@ def _got_nothing(found: PartitionData, position: int) -> bool:
     return found.error_code == ErrorCode.NONE and not found.records and position < found.high_watermark
 
 
-def _in_turn(asked: Iterable[_Partition], first: _Partition | None) -> list[_Partition]:
+def _in_turn(asked: Iterable[Partition], first: Partition | None) -> list[Partition]:
     """The one that got nothing comes first: before v3 nobody expects a limit for all of them together, nor that only
     the first one gets a batch that is larger than its own."""
     names = list(asked)
@@ -122,7 +121,7 @@ def _in_turn(asked: Iterable[_Partition], first: _Partition | None) -> list[_Par
     return names[at:] + names[:at]
 
 
-def _topics(partitions: Iterable[tuple[_Partition, FetchPartition]]) -> tuple[FetchTopic, ...]:
+def _topics(partitions: Iterable[tuple[Partition, FetchPartition]]) -> tuple[FetchTopic, ...]:
     topics: dict[str, list[FetchPartition]] = {}
     for (topic, _), partition in partitions:
         topics.setdefault(topic, []).append(partition)

@@ -21,18 +21,17 @@ from protocol.messages.list_offsets import (
     ListOffsetsTopic,
     ListOffsetsTopicResponse,
 )
+from protocol.topic_partition import Partition
 
 LATEST = -1
 EARLIEST = -2
 _NONE = -1
 
-_Partition = tuple[str, int]
-
 
 def exchange(_: int, request: ListOffsetsRequest, __: Context) -> Exchange:
     wanted = [(topic.name, each) for topic in request.topics for each in topic.partitions]
     # Newer versions take each partition once: the second question about one goes into a second request.
-    rounds: list[dict[_Partition, int]] = []
+    rounds: list[dict[Partition, int]] = []
     places: list[int] = []
     for name, each in wanted:
         key = name, each.partition_index
@@ -58,14 +57,14 @@ def exchange(_: int, request: ListOffsetsRequest, __: Context) -> Exchange:
     )
 
 
-def _asked(request: ListOffsetsRequest, timestamps: Mapping[_Partition, int]) -> ListOffsetsRequest:
+def _asked(request: ListOffsetsRequest, timestamps: Mapping[Partition, int]) -> ListOffsetsRequest:
     topics: dict[str, list[ListOffsetsPartition]] = {}
     for (name, index), timestamp in timestamps.items():
         topics.setdefault(name, []).append(ListOffsetsPartition(index, timestamp=timestamp))
     return request._replace(topics=tuple(ListOffsetsTopic(name, tuple(each)) for name, each in topics.items()))
 
 
-def _by_partition(response: ListOffsetsResponse) -> dict[_Partition, ListOffsetsPartitionResponse]:
+def _by_partition(response: ListOffsetsResponse) -> dict[Partition, ListOffsetsPartitionResponse]:
     return {(topic.name, each.partition_index): each for topic in response.topics for each in topic.partitions}
 
 

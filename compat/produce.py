@@ -19,8 +19,7 @@ from protocol.messages.produce import (
     TopicProduceData,
     TopicProduceResponse,
 )
-
-_Partition = tuple[str, int]
+from protocol.topic_partition import Partition
 
 
 def exchange(_: int, request: ProduceRequest, __: Context) -> Exchange:
@@ -28,7 +27,7 @@ def exchange(_: int, request: ProduceRequest, __: Context) -> Exchange:
     sets = {
         (topic.name, each.index): each.records or b"" for topic in request.topic_data for each in topic.partition_data
     }
-    settled: dict[_Partition, ErrorCode] = {}
+    settled: dict[Partition, ErrorCode] = {}
     bad: Refused | None = None
     converted: dict[str, list[PartitionProduceData]] = {}
     for (topic, index), message_set in sets.items():

@@ -16,8 +16,7 @@ from kafka.structs import TopicPartition
 
 from pipeline.errors import NotDone
 from pipeline.kafka_admin import admin_of
-
-Partition = tuple[str, int]
+from protocol.topic_partition import Partition
 
 
 class EndAt(NamedTuple):

@@ -8,11 +8,11 @@ from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
 from protocol.own.state_log import Hands
+from protocol.topic_partition import Partition
 from shim.config import Settings
 from shim.coordinator import GroupCoordinator
 from shim.runtime import Runtime
 from shim.upstream.kept_log_ends import LogEnds
-from shim.upstream.log_ends import Partition as TopicPartition
 from shim.upstream.log_ends import lag_of
 
 _PATIENCE_SECONDS: Final = 3.0
@@ -30,7 +30,7 @@ class Lag(NamedTuple):
     lag: int | None
 
 
-GroupLag = Mapping[TopicPartition, Lag]
+GroupLag = Mapping[Partition, Lag]
 """By topic and partition."""
 
 
@@ -55,7 +55,7 @@ class Lags:
 
         Brokers that do not answer in time leave what they have said before.
         """
-        committed: dict[str, Mapping[TopicPartition, int]] = {}
+        committed: dict[str, Mapping[Partition, int]] = {}
         room = self._most
         for coordinator in self._coordinators():
             for number, group in enumerate(list(coordinator.group_ids())):
@@ -87,7 +87,7 @@ class Lags:
         return filter(None, map(self._runtime.coordinator, range(self._runtime.num_partitions)))
 
 
-def _committed(coordinator: GroupCoordinator, group: str) -> dict[TopicPartition, int]:
+def _committed(coordinator: GroupCoordinator, group: str) -> dict[Partition, int]:
     """Durable or not."""
     if coordinator.hands_of(group) is not Hands.SERVED:
         return {}
@@ -100,7 +100,7 @@ def _committed(coordinator: GroupCoordinator, group: str) -> dict[TopicPartition
     }
 
 
-def _beside(offsets: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]) -> GroupLag:
+def _beside(offsets: Mapping[Partition, int], ends: Mapping[Partition, int]) -> GroupLag:
     found = {}
     for at, committed in offsets.items():
         end = ends.get(at)

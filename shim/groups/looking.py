@@ -23,7 +23,6 @@ from shim.offsets.cluster.groups import ClusterGroups, Committed
 from shim.runtime import Clock, Runtime
 from shim.upstream.errors import UpstreamError
 from shim.upstream.log_ends import Asked, lag_of, log_ends
-from shim.upstream.log_ends import Partition as LogOf
 
 log = logging.getLogger(__name__)
 
@@ -134,7 +133,7 @@ class Looking:
                 theirs.append(group)
         return own, theirs
 
-    async def _ends(self, partitions: Collection[Partition]) -> Mapping[LogOf, int | UpstreamError]:
+    async def _ends(self, partitions: Collection[Partition]) -> Mapping[Partition, int | UpstreamError]:
         """Where it cannot be told, why."""
         try:
             return await log_ends(self._brokers, partitions, within_seconds=LOOK_SECONDS) if partitions else {}
@@ -181,7 +180,7 @@ def _offsets(committed: Committed) -> dict[Partition, int]:
     return {(at.topic, at.partition): each.offset for at, each in committed.items() if each.offset >= 0}
 
 
-def _total(offsets: Mapping[Partition, int], ends: Mapping[LogOf, int | UpstreamError]) -> GroupLag:
+def _total(offsets: Mapping[Partition, int], ends: Mapping[Partition, int | UpstreamError]) -> GroupLag:
     if not offsets:
         return GroupLag(None)
     total = 0

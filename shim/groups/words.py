@@ -6,13 +6,11 @@ from collections.abc import Mapping, Sequence, Set
 from enum import Enum
 from typing import NamedTuple
 
+from protocol.topic_partition import Partition
 from shim.coordinator import Generation, Presence
 from shim.counted import lasting
 from shim.migration.words import NotKnown, Refused
 from shim.upstream.log_ends import NO_OFFSET, lag_of
-
-Partition = tuple[str, int]
-"""Topic and partition."""
 
 
 class NotCertain(Exception):

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Final, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
-Partition = tuple[str, int]
-"""Topic and partition."""
-
-ABSENT: Final = -1
-"""As a version: there is no offset."""
+from protocol.own.state_log import ABSENT as ABSENT  # what a store says of versions is written there as it is
+from protocol.topic_partition import Partition as Partition
 
 
 class StoredOffset(NamedTuple):

@@ -8,9 +8,10 @@ import time
 from collections.abc import Collection, Iterable, Sequence
 from typing import Final
 
+from protocol.topic_partition import Partition
 from shim.logged_once import LoggedOnce
 from shim.upstream.errors import UpstreamError
-from shim.upstream.log_ends import Asked, NotLed, Partition, log_ends
+from shim.upstream.log_ends import Asked, NotLed, log_ends
 
 log = logging.getLogger(__name__)
 

@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple, Protocol, TypeVar
 from protocol.api import Api
 from protocol.errors import ErrorCode
 from protocol.messages import list_offsets, metadata
+from protocol.topic_partition import Partition
 from shim.config import HostPort
 from shim.upstream.errors import UpstreamError
 
@@ -20,9 +21,6 @@ EARLIEST: Final = -2
 """Where it begins."""
 NO_RECORD: Final = -1
 """As an offset: there is no record at or after that time."""
-
-Partition = tuple[str, int]
-"""Topic and partition."""
 
 NO_OFFSET: Final = -1
 """As a committed offset: there is none. Clients may commit it, and any other negative number means the same."""

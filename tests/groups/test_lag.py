@@ -11,6 +11,7 @@ import pytest
 from protocol.messages.describe_groups import DescribedGroup
 from protocol.offsets_log import OffsetCommitKey, OffsetCommitValue
 from protocol.own.state_log import GroupHandsKey, GroupHandsValue, Hands
+from protocol.topic_partition import Partition
 from shim.config import Settings
 from shim.coordinator import GroupCoordinator
 from shim.following import Lags
@@ -19,7 +20,7 @@ from shim.groups.looking import Looking
 from shim.groups.words import Moved
 from shim.runtime import Clock
 from shim.upstream.errors import UpstreamError
-from shim.upstream.log_ends import Partition, lag_of
+from shim.upstream.log_ends import lag_of
 from tests.groups.test_many import runtime_of
 
 COMMITTED: Final = {("behind", 0): 40, ("there", 0): 100, ("newer", 0): 101, ("none", 0): -1, ("untold", 0): 5}

@@ -18,13 +18,14 @@ from protocol.messages.txn_offset_commit import (
 )
 from protocol.own.history_log import Who
 from protocol.own.position import Position
+from protocol.topic_partition import Partition
 from shim.coordinator import events
 from shim.coordinator.decision import Decision
 from shim.coordinator.outcome import Asker, Caller
 from shim.coordinator.requests.offset_metadata import is_too_large
 from shim.coordinator.state.group import Group, GroupState
 from shim.coordinator.state.group_memory import group_size
-from shim.coordinator.state.parked_commits import ParkedCommit, TopicPartition
+from shim.coordinator.state.parked_commits import ParkedCommit
 
 
 def txn_offset_commit(
@@ -51,7 +52,7 @@ def txn_offset_commit(
         decision.tell(events.refused(what, request, request.generation_id, group, caller, error))
     if error is ErrorCode.NONE and group is None and not state.has_room_for_group(request.group_id):
         error = ErrorCode.POLICY_VIOLATION
-    errors: dict[TopicPartition, int] = {}
+    errors: dict[Partition, int] = {}
     topics = []
     for topic in request.topics:
         accepted = []
@@ -141,7 +142,7 @@ def _is_too_large(decision: Decision, partition: TxnOffsetCommitRequestPartition
     return is_too_large(partition.committed_metadata, decision.state.settings)
 
 
-def _response(request: TxnOffsetCommitRequest, errors: Mapping[TopicPartition, int]) -> TxnOffsetCommitResponse:
+def _response(request: TxnOffsetCommitRequest, errors: Mapping[Partition, int]) -> TxnOffsetCommitResponse:
     return TxnOffsetCommitResponse(
         throttle_time_ms=0,
         topics=tuple(

@@ -16,9 +16,8 @@ from struct import Struct
 from typing import Final, NamedTuple
 
 from protocol.offsets_log import OffsetCommitKey, decode_key, encode_key
+from protocol.topic_partition import Partition
 from shim.coordinator.state.dump_reader import DumpReader
-
-Partition = tuple[str, int]
 
 _COUNT: Final = Struct("<I")
 _ENTRY: Final = Struct("<II")

@@ -10,10 +10,9 @@ from protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 from protocol.offsets_log import OffsetCommitKey, OffsetCommitValue
 from protocol.own.history_log import Who
 from protocol.own.position import Position
+from protocol.topic_partition import Partition
 from shim.coordinator.outcome import Asker
 from shim.coordinator.state.group_memory import MemoryShare
-
-TopicPartition = tuple[str, int]
 
 _MOST_GIVEN_UP: Final = 10_000
 """So many producers and groups are told apart."""
@@ -39,7 +38,7 @@ class ParkedCommit:
         committer: Who,
         request: TxnOffsetCommitRequest,
         sent_on: TxnOffsetCommitRequest,
-        errors: dict[TopicPartition, int],
+        errors: dict[Partition, int],
         not_before: Position | None = None,
         room: int = 0,
     ) -> None:

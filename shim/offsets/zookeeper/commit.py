@@ -7,7 +7,9 @@ from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 from compat import zookeeper as layout
-from shim.offsets.store import ABSENT, Moved, Partition, StoreConflict, StoredOffset, StoreUnavailable
+from protocol.own.state_log import ABSENT
+from protocol.topic_partition import Partition
+from shim.offsets.store import Moved, StoreConflict, StoredOffset, StoreUnavailable
 from shim.offsets.zookeeper.ensemble import Ensemble
 from shim.offsets.zookeeper.in_store_words import in_store_words
 from shim.offsets.zookeeper.znodes import (

@@ -7,7 +7,8 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 from compat import zookeeper as layout
-from shim.offsets.store import GroupInUse, Partition, StoreUnavailable
+from protocol.topic_partition import Partition
+from shim.offsets.store import GroupInUse, StoreUnavailable
 from shim.offsets.zookeeper.ensemble import Ensemble
 from shim.offsets.zookeeper.in_store_words import in_store_words
 from shim.offsets.zookeeper.znodes import ANY_VERSION, Delete, MultiFailed, NoZnode, Operation, ZnodeHasChildren

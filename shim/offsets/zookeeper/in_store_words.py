@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
-from shim.offsets.store import Partition, StoreError, StoreRefused, StoreUnavailable
+from protocol.topic_partition import Partition
+from shim.offsets.store import StoreError, StoreRefused, StoreUnavailable
 from shim.offsets.zookeeper.znodes import EnsembleError, EnsembleRefused, EnsembleUnavailable, MultiFailed
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from compat import zookeeper as layout
-from shim.offsets.store import ABSENT, Partition, StoredOffset
+from protocol.own.state_log import ABSENT
+from protocol.topic_partition import Partition
+from shim.offsets.store import StoredOffset
 from shim.offsets.zookeeper.znodes import Znode
 
 

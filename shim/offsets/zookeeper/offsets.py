@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from compat import zookeeper as layout
-from shim.offsets.store import Ownership, Partition, StoredOffset, StoreUnreadable
+from protocol.topic_partition import Partition
+from shim.offsets.store import Ownership, StoredOffset, StoreUnreadable
 from shim.offsets.zookeeper.commit import commit
 from shim.offsets.zookeeper.deletion import delete_group, delete_offsets
 from shim.offsets.zookeeper.ensemble import Ensemble

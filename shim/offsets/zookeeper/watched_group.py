@@ -7,8 +7,9 @@ import sys
 from collections.abc import Mapping, Sequence
 
 from compat import zookeeper as layout
+from protocol.topic_partition import Partition
 from shim.logged_once import LoggedOnce
-from shim.offsets.store import Partition, StoredOffset
+from shim.offsets.store import StoredOffset
 from shim.offsets.zookeeper.ensemble import Ensemble
 from shim.offsets.zookeeper.offset_znodes import offset_znode, stored
 from shim.offsets.zookeeper.znodes import EnsembleError, NoZnode, Watch

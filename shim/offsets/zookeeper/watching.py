@@ -10,8 +10,9 @@ from itertools import islice
 from typing import Final
 
 from compat import zookeeper as layout
+from protocol.topic_partition import Partition
 from shim.logged_once import LoggedOnce
-from shim.offsets.store import Partition, StoredOffset
+from shim.offsets.store import StoredOffset
 from shim.offsets.zookeeper.ensemble import Ensemble
 from shim.offsets.zookeeper.watched_group import Look, WatchedGroup
 from shim.offsets.zookeeper.znodes import EnsembleUnavailable, SessionEvent
