@@ -1,6 +1,6 @@
 """What a shim that has a client's request, and the one that owns the group's offsets partition, tell each other.
 
-Source: docs/decisions/0018, "Between shims". A connection is made by the shim that has the request, and both begin with
+Source: docs/decisions/0021, "Between shims". A connection is made by the shim that has the request, and both begin with
 :class:`Hello`. From then on messages of any number of requests go either way, each under the number that the one that
 made the connection gave it. A message is an int32 size, an int8 kind and its fields, flexible (KIP-482) from version 0
 on, which is the only one so far: what a later shim adds is to be tagged.

@@ -1,4 +1,4 @@
-"""A client's request to whoever owns the group's offsets partition, and the answer back (docs/decisions/0018).
+"""A client's request to whoever owns the group's offsets partition, and the answer back (docs/decisions/0021).
 
 What carries it is not known here: TCP between machines, or a socket of the system between processes of one.
 """

@@ -8,7 +8,7 @@ A small file beside the log, replaced as a whole::
     1=topic
     2=to topic
 
-Of a partition that is on its way, the topic says what counts: see docs/decisions/0018. Where there is no such file, all
+Of a partition that is on its way, the topic says what counts: see docs/decisions/0022. Where there is no such file, all
 partitions are where ``meta.properties`` says.
 """
 

@@ -1,4 +1,4 @@
-"""One offsets partition, that nobody is served meanwhile, from one log into the other: docs/decisions/0018.
+"""One offsets partition, that nobody is served meanwhile, from one log into the other: docs/decisions/0022.
 
 What counts is in exactly one place at any moment, and known from what is durable alone: where the directory's note of
 the partition is settled, what that says; while it is on its way, what the topic says of itself, in a record that only
