@@ -51,3 +51,22 @@ def test_the_first_page_says_how_to_begin(site: Path) -> None:
     first = (site / "index.html").read_text()
     assert 'id="quick-start"' in first
     assert "README.md" not in first
+
+
+def misread(page: str) -> list[str]:
+    """Lines that Python-Markdown takes for something else: code that is indented, and lists nested by fewer than four
+    spaces, which go on with the outer list's numbers."""
+    outside = re.sub(r"^```.*?^```$", "", page, flags=re.DOTALL | re.MULTILINE)
+    return re.findall(r"^(?: +```| {1,3}(?:[-*]|\d+\.) ).*$", outside, re.MULTILINE)
+
+
+def test_pages_are_read_as_they_were_meant() -> None:
+    pages = sorted((ROOT / "docs").rglob("*.md"))
+    assert pages
+    found = {str(page.relative_to(ROOT)): misread(page.read_text()) for page in pages}
+    assert {page: lines for page, lines in found.items() if lines} == {}
+
+
+def test_what_would_be_misread_is_found() -> None:
+    assert misread("1. First:\n   - nested\n   ```\n   code\n") == ["   - nested", "   ```"]
+    assert misread("1. First:\n    - nested\n\n```\n - code\n```\n") == []
