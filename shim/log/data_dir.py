@@ -81,6 +81,7 @@ class DataDir:
         self._lock = lock
         self._place = place
         self._cluster_id: str | None = None
+        self._instance_id: str | None = None
 
     @classmethod
     def open(cls, path: Path, *, topics_prefix: str | None = None, files: Files | None = None) -> Self:
@@ -161,10 +162,12 @@ class DataDir:
             self._add(place)
 
     def instance_id(self) -> str:
-        """Of whoever uses the directory, among those that share a log: made once, and noted durably. After
-        :meth:`claim`. Raises OSError."""
-        self._add({_INSTANCE: uuid.uuid4().hex})
-        return read_meta(self._files, self.path)[_INSTANCE]
+        """Of whoever uses the directory, among those that share a log: made once, and noted durably; read once, and
+        known from then on, whatever becomes of the disk. After :meth:`claim`. Raises OSError."""
+        if self._instance_id is None:
+            self._add({_INSTANCE: uuid.uuid4().hex})
+            self._instance_id = read_meta(self._files, self.path)[_INSTANCE]
+        return self._instance_id
 
     def check_chroot(self, chroot: str) -> None:
         """Raises LogError when groups of this data directory have offsets in ZooKeeper below another znode than that

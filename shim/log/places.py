@@ -49,6 +49,7 @@ class Places:
         self._path = path
         self.prefix = prefix
         self._places = list(places)
+        self._is_noted = True
 
     @classmethod
     def read(cls, files: Files, data_dir: Path) -> Self | None:
@@ -95,13 +96,22 @@ class Places:
                 self._places[number] = before
                 raise
 
+    def found(self, number: int, place: Place) -> None:
+        """As :meth:`note`, of a partition that was on its way, and of which its topic says that it is there. Raises
+        OSError: it is there all the same, as whoever finds it on its way asks the topic, and what is noted next says
+        so, too."""
+        self._places[number] = place
+        self._is_noted = False
+        self._write()
+
     def assure(self) -> None:
-        """What is noted is durable, when this returns: where the name of the file could not be synced, by whoever noted
+        """All is noted, durably, when this returns: where the name of the file could not be synced, by whoever noted
         that, it is noted anew, as another sync would prove nothing. Raises OSError."""
-        if is_in_doubt(self._files, self._path):
+        if not self._is_noted or is_in_doubt(self._files, self._path):
             self._write()
 
     def _write(self) -> None:
         places = (f"{number}={place}" for number, place in enumerate(self._places))
         lines = (f"version={_VERSION}", f"topics.prefix={self.prefix}", *places)
         replace_for_good(self._files, self._path, ("\n".join(lines) + "\n").encode())
+        self._is_noted = True

@@ -204,6 +204,10 @@ class TwoLogs:
             del self._wishes[number]
             wish.end(wish.trouble)
 
+    async def assure_places(self) -> None:
+        """What could not be noted of them is. Raises OSError."""
+        await self._mover.assure()
+
     async def keep_others_off(self, number: int) -> None:
         """See :meth:`Mover.keep_others_off`."""
         await self._mover.keep_others_off(number)

@@ -73,7 +73,7 @@ class Mover:
                 place = Place.DIRECTORY
             else:  # this shim has not said anything yet
                 place = _BEFORE[noted]
-            await self._note(number, place)
+            await self._found(number, place)
             log.warning("__consumer_offsets-%d was on its way, and counts here: %s", number, place)
             if place is Place.DIRECTORY:
                 await self._kafka.release(number)
@@ -124,12 +124,12 @@ class Mover:
             await self._compare(contents, changes, found.coordinator.contents, found.changes)
             self._check_goes_on()
         except Exception:
-            await self._note(number, Place.DIRECTORY)  # the topic does not say anything else
+            await self._found(number, Place.DIRECTORY)  # the topic does not say anything else
             raise
         self.reached(number, Step.COMPARED)
         await self._say(number, here=True)
         self.reached(number, Step.TOLD)
-        await self._note(number, Place.TOPIC)
+        await self._found(number, Place.TOPIC)
         self.reached(number, Step.SETTLED)
         return kafka.served(number, found)
 
@@ -159,12 +159,12 @@ class Mover:
                 await self._compare(contents, found.changes, loaded.coordinator.contents, changes)
                 self._check_goes_on()
             except Exception:
-                await self._note(number, Place.TOPIC)
+                await self._found(number, Place.TOPIC)
                 raise
             self.reached(number, Step.COMPARED)
             await self._say(number, here=False)
             self.reached(number, Step.TOLD)
-            await self._note(number, Place.DIRECTORY)
+            await self._found(number, Place.DIRECTORY)
             self.reached(number, Step.SETTLED)
             await kafka.release(number)
             return loaded
@@ -210,6 +210,18 @@ class Mover:
 
     async def _note(self, number: int, place: Place) -> None:
         await self._local.writes.in_thread(self._places.note, number, place)
+
+    async def _found(self, number: int, place: Place) -> None:
+        """Its topic says so, or does not say anything else. It is served from there whether that can be noted or not:
+        the disk may be full."""
+        try:
+            await self._local.writes.in_thread(self._places.found, number, place)
+        except OSError as error:
+            log.error("__consumer_offsets-%d counts here: %s, which cannot be noted for now: %s", number, place, error)
+
+    async def assure(self) -> None:
+        """Where partitions are is noted. Raises OSError."""
+        await self._local.writes.in_thread(self._places.assure)
 
     def close(self) -> None:
         """Whatever is compared is of no more use; nobody waits for it."""

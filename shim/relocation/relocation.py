@@ -90,6 +90,7 @@ class Relocation:
         try:
             await self._logs.check_alone()
             await self._logs.open_topics()
+            await self._logs.assure_places()
         except (LogError, UpstreamError, OSError) as error:
             raise CannotMove(str(error)) from error
 

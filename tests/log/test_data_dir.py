@@ -329,6 +329,22 @@ def test_a_directory_that_has_a_cluster_and_no_log_takes_one_on_topics(tmp_path:
     assert meta(tmp_path).read_text() == "version=1\ncluster.id=A\noffsets.log=kafka:own\n"
 
 
+def test_who_this_is_is_known_once_it_was_read(tmp_path: Path) -> None:
+    """A partition that is moved asks again and again, and is to be served whatever becomes of the disk."""
+    files = FaultyFiles()
+    held = DataDir.open(tmp_path, topics_prefix="own", files=files)
+    held.claim("A")
+    own_id = held.instance_id()
+    for method in ("open", "create", "pread", "pwrite"):
+        files.fail(method, errno.EIO)
+    assert held.instance_id() == own_id
+    files.heal()
+    held.close()
+    held = claimed(tmp_path)
+    assert held.instance_id() == own_id
+    held.close()
+
+
 def test_a_log_is_not_begun_where_the_offsets_are_on_topics(tmp_path: Path) -> None:
     claimed(tmp_path).close()
     before = everything_in(tmp_path)
