@@ -126,6 +126,9 @@ class TopicSnapshots:
             found = _ERA.fullmatch(self._files.read_file(path).decode("ascii", "replace"))
         except FileNotFoundError:
             found = None
+        except OSError as error:  # it says so at each look, and a file that is written anew can be read
+            log.warning("%s: no snapshot from before is used: %s", path, error)
+            found = None
         goes_on = found is not None and found[1] == head
         era = bytes.fromhex(found[2]) if found is not None and goes_on else uuid4().bytes
         if not goes_on or is_in_doubt(self._files, path):

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import errno
 import logging
+import os
 import shutil
 import tempfile
 from contextlib import suppress
 from pathlib import Path
 from random import Random
-from typing import cast
+from typing import Final, cast
 
 import pytest
 from hypothesis import given, settings
@@ -339,6 +340,31 @@ def test_that_an_era_has_begun_is_durable_before_anything_is_believed_in_it(seed
     assert shim._era is not None
     files = files.after_power_failure()
     assert its.opened(TOPIC_ID, files).newest(0) is None
+
+
+def test_a_note_of_the_era_that_cannot_be_read_is_made_anew(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Whether `retention` has changed since the snapshots were taken nobody knows then; those that come are of use."""
+    its = Folders(tmp_path)
+    (tmp_path / SNAPSHOTS_NAME / "retention").write_bytes(UNREADABLE)
+    assert its.opened(TOPIC_ID, BadSectors()).newest(0) is None
+    told = [record.getMessage() for record in caplog.records]
+    assert "retention: no snapshot from before is used: [Errno 5]" in told[0]
+    assert "delete.retention.ms of the topic has changed" in told[1]
+    again = Folders(tmp_path, BadSectors())
+    assert again.opened(TOPIC_ID, BadSectors()).newest(0) is not None
+
+
+UNREADABLE: Final = b"under a bad sector"
+
+
+class BadSectors(FaultyFiles):
+    """Whatever begins with `UNREADABLE` cannot be read."""
+
+    def pread(self, fd: int, size: int, position: int) -> bytes:
+        data = super().pread(fd, size, position)
+        if data.startswith(UNREADABLE):
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        return data
 
 
 def test_a_disk_that_is_full_leaves_the_older_one_or_none(tmp_path: Path) -> None:
