@@ -116,7 +116,7 @@ class Stepping:
         if step is Step.UPSTREAM_DUAL and (who := await self._changing.in_cluster(group)):
             raise Refused(who)
         try:
-            differing = await self._cluster_differences(group)
+            differing = await self._cluster_differences(group, _STEP_SECONDS)
         except (StoreError, UpstreamError) as error:
             if step is Step.UPSTREAM_DUAL:
                 raise
@@ -145,7 +145,7 @@ class Stepping:
         await self._stores.zookeeper.refresh(group)
         return (await self._stores.zookeeper.compare(group))[1]
 
-    async def _cluster_differences(self, group: str, within_seconds: float | None = None) -> list[Difference]:
+    async def _cluster_differences(self, group: str, within_seconds: float) -> list[Difference]:
         self._stores.mirror.try_nowhere(group)
         try:
             async with asyncio.timeout(within_seconds):
