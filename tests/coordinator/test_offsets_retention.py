@@ -146,6 +146,22 @@ def test_what_is_committed_for_an_empty_group_has_its_time_from_the_commit_on() 
     assert d.check_retention() == ONE_OF_ONE
 
 
+@pytest.mark.parametrize("had_members", [True, False])
+def test_what_says_itself_when_it_was_committed_goes_by_that(had_members: bool) -> None:
+    """OffsetCommit v1. A broker lets what is committed to come go with the group, where that had members."""
+    d = Driven()
+    if had_members:
+        (member_id,), generation = d.stable(session=1_800_000)
+        d.commit(member_id, generation, [("orders", 1, 6)])
+        left(d, member_id)
+    d.commit(version=1, commit_timestamp=d.now + WEEK)
+    d.now += 2 * WEEK - 1
+    assert d.check_retention() == RetentionStep(int(had_members), 0, more=False)
+    assert d.offsets() == {("orders", 0): 5}
+    d.now += 1
+    assert d.check_retention() == ONE_OF_ONE
+
+
 def test_an_offset_that_says_itself_how_long_it_stays() -> None:
     d = Driven()
     (member_id,), generation = d.stable(session=1_800_000)
