@@ -8,7 +8,7 @@ import os
 from pathlib import Path
 from typing import NamedTuple, NoReturn
 
-from shim.admin.named_files import NamedFiles
+from shim.log.files import Files
 
 
 class _Piece(NamedTuple):
@@ -23,7 +23,7 @@ class _Written(NamedTuple):
     pieces: list[_Piece]
 
 
-class FilesToRead(NamedFiles):
+class FilesToRead(Files):
     """What is written to one of these files is found in it from then on, and nowhere else: it stays in memory, with the
     file open, until :meth:`forget`. That is for what a journal has, some tens of MB. It goes with the file, and not
     with its name, which another one may get. Whatever else would change something raises OSError, as on a read-only
@@ -31,7 +31,6 @@ class FilesToRead(NamedFiles):
     """
 
     def __init__(self) -> None:
-        super().__init__()
         self._written: dict[tuple[int, int], _Written] = {}  # by device and inode
 
     def forget(self) -> None:
@@ -44,7 +43,7 @@ class FilesToRead(NamedFiles):
         _refuse(path)
 
     def truncate(self, fd: int, size: int) -> NoReturn:
-        _refuse(self._paths.get(fd))
+        _refuse(Path(f"/proc/self/fd/{fd}").readlink())
 
     def mkdir(self, path: Path) -> NoReturn:
         _refuse(path)
@@ -69,7 +68,7 @@ class FilesToRead(NamedFiles):
     def open(self, path: Path) -> int:
         """What is read is what the disk has, as far as that is to be had: a sync that failed may have left pages in
         memory that are taken for clean, and are not there. A start believes these no more."""
-        fd = self._opened(os.open(path, os.O_RDONLY | os.O_CLOEXEC), path)
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         self.drop_cache(fd)
         return fd
 

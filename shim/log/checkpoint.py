@@ -16,7 +16,7 @@ from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from shim.log.errors import LogError, located
+from shim.log.errors import LogError
 from shim.log.files import Files
 
 RECOVERY_POINT_CHECKPOINT: Final = "recovery-point-offset-checkpoint"
@@ -60,8 +60,7 @@ def read_cleaned(files: Files, folder: Path) -> dict[TopicPartition, int]:
     try:
         return read_checkpoint(files, path)
     except (LogError, OSError) as error:
-        why = error if isinstance(error, LogError) else located(error, path)
-        _logger.warning("%s; segments of these partitions count as dirty", why)
+        _logger.warning("%s; segments of these partitions count as dirty", error)
         return {}
 
 

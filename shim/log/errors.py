@@ -23,11 +23,10 @@ class CorruptLog(LogError):
         self.reason = reason
 
 
-def located(error: OSError, path: Path) -> OSError:
-    """The same, which says where: a call on a descriptor does not know of what file that is."""
-    if error.errno is not None and error.filename is None:
-        error.filename = str(path)
-    return error
+def unusable(data_dir: Path, error: OSError) -> str:
+    """Why a data directory cannot be used, in a line; with the file in it that this is about, where that is known."""
+    which = "" if error.filename in (None, str(data_dir)) else f" ({error.filename})"
+    return f"data directory {data_dir}: {error.strerror or error}{which}"
 
 
 class RecoveryNeeded(OSError):

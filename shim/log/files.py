@@ -5,12 +5,39 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
+from typing import Concatenate, Final, ParamSpec, TypeVar
+
+_Arguments = ParamSpec("_Arguments")
+_Result = TypeVar("_Result")
+
+
+def _naming(call: Callable[Concatenate[int, _Arguments], _Result]) -> Callable[Concatenate[int, _Arguments], _Result]:
+    """The same call; where it fails it says of which file."""
+
+    def naming(fd: int, /, *args: _Arguments.args, **kwargs: _Arguments.kwargs) -> _Result:
+        try:
+            return call(fd, *args, **kwargs)
+        except OSError as error:
+            with suppress(OSError):  # where that is not to be had, the rest says enough
+                error.filename = str(Path(f"/proc/self/fd/{fd}").readlink())
+            raise
+
+    return naming
+
+
+_pread: Final = _naming(os.pread)
+_pwrite: Final = _naming(os.pwrite)
+_truncate: Final = _naming(os.ftruncate)
+_fdatasync: Final = _naming(os.fdatasync)
+_fsync: Final = _naming(os.fsync)
 
 
 class Files:
-    """Thin over ``os``; every method raises OSError as the call does. Descriptors are plain numbers, closed by who
-    opened them.
+    """Thin over ``os``; every method raises OSError as the call does, with the name of the file where the call has only
+    a descriptor. These are plain numbers, closed by who opened them.
     """
 
     def create(self, path: Path) -> int:
@@ -33,11 +60,11 @@ class Files:
 
     def pread(self, fd: int, size: int, position: int) -> bytes:
         """At most ``size`` bytes; fewer do not mean the end of the file, none do."""
-        return os.pread(fd, size, position)
+        return _pread(fd, size, position)
 
     def pwrite(self, fd: int, data: bytes | memoryview, position: int) -> int:
         """Bytes written, which may be fewer than given."""
-        return os.pwrite(fd, data, position)
+        return _pwrite(fd, data, position)
 
     def read_at(self, fd: int, size: int, position: int) -> bytes:
         """``size`` bytes from ``position`` on, or all that there are up to the end of the file."""
@@ -80,21 +107,21 @@ class Files:
             self.close(fd)
 
     def truncate(self, fd: int, size: int) -> None:
-        os.ftruncate(fd, size)
+        _truncate(fd, size)
 
     def fdatasync(self, fd: int) -> None:
         """The file's bytes, and its size, are durable when this returns."""
-        os.fdatasync(fd)
+        _fdatasync(fd)
 
     def fsync(self, fd: int) -> None:
         """As :meth:`fdatasync`, with everything else that belongs to the file."""
-        os.fsync(fd)
+        _fsync(fd)
 
     def sync_directory(self, path: Path) -> None:
         """The names in this folder are durable when this returns."""
         fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
-            os.fsync(fd)
+            _fsync(fd)
         finally:
             os.close(fd)
 

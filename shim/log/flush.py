@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from typing import Final
 
-from shim.log.errors import located
 from shim.log.partition import PartitionLog
 
 _SIDE_BY_SIDE_FROM: Final = 2
@@ -58,7 +57,7 @@ def _sync(partition: PartitionLog) -> OSError | None:
     try:
         partition.sync()
     except OSError as error:
-        return located(error, partition.folder)
+        return error
     return None
 
 
@@ -66,5 +65,5 @@ def _flush(partition: PartitionLog) -> OSError | None:
     try:
         partition.flush()
     except OSError as error:
-        return located(error, partition.folder)
+        return error
     return None

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple, Self, TypeAlias
 
 from shim.log.batching import Appended, PreparedBatch
 from shim.log.data_dir import DataDir
-from shim.log.errors import LogError, located
+from shim.log.errors import LogError
 from shim.log.files import Files
 from shim.log.flush import Flusher
 from shim.log.journal_records import EncodedEntry
@@ -253,7 +253,7 @@ class OffsetsLog:
             try:
                 log.write(batches)
             except OSError as error:
-                failed[log.number] = located(error, log.folder)
+                failed[log.number] = error
             else:
                 written.append(each)
         return _without(failed, written)
@@ -284,7 +284,7 @@ class OffsetsLog:
             try:
                 log.write_staged()
             except OSError as error:
-                failed[log.number] = located(error, log.folder)
+                failed[log.number] = error
             else:
                 written.append((log, timestamp_ms, []))
         return _without(failed, written)
@@ -327,7 +327,7 @@ class OffsetsLog:
             try:
                 log.roll(now_ms)
             except OSError as error:
-                failed[log.number] = located(error, log.folder)
+                failed[log.number] = error
         if checkpoint_due or self._checkpoint_due_ms is None:
             self._checkpoint_due_ms = now_ms + self._settings.flush_offset_checkpoint_interval_ms
             self._note_recovery_points()
@@ -424,7 +424,7 @@ def _prepared(writes: _Writes, failed: dict[int, OSError]) -> _Prepared:
         try:
             batches = log.prepare(record_sets, timestamp_ms)
         except OSError as error:
-            failed[log.number] = located(error, log.folder)
+            failed[log.number] = error
         else:
             if batches:
                 prepared.append((log, timestamp_ms, batches))

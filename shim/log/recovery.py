@@ -226,7 +226,7 @@ def _size_to_read(files: Files, fd: int, path: Path, expected: Expected) -> int:
         try:
             files.fsync(fd)
         except OSError as error:
-            raise SyncFailed(*error.args) from error
+            raise SyncFailed(error.errno, error.strerror, error.filename) from error
         files.drop_cache(fd)
     return files.size(fd)
 

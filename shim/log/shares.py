@@ -28,7 +28,7 @@ from shim.log.checkpoint import (
     read_cleaned,
     write_checkpoint,
 )
-from shim.log.errors import LogError, located
+from shim.log.errors import LogError
 from shim.log.files import Files
 from shim.log.handover import leave_clean
 from shim.log.journal import Journal, Redone
@@ -133,8 +133,8 @@ def _redone(
 ) -> Mapping[TopicPartition, int]:
     """Up to where each partition is durable now. Raises LogError, OSError."""
     ends, failed = redo_journals(files, data_dir, folders, points)
-    for partition, error in failed.items():
-        raise located(error, data_dir / str(partition)) from error
+    for error in failed.values():
+        raise error
     if ends:
         _logger.info(
             "%s: taken over from the journals in %s into %s",

@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 
 from shim.config import Settings
 from shim.log import DataDir, LogError, OffsetsLog
+from shim.log.errors import unusable
 from shim.log.places import Place, Places
 from shim.ownership.member import InstanceFenced
 from shim.ownership.sharing import Sharing
@@ -58,7 +59,7 @@ async def open_or_stop(
     except TimeoutError:
         raise hangs(data_dir) from None
     except OSError as error:
-        raise CannotStart(f"data directory {data_dir}: {reason_of(error)}") from error
+        raise CannotStart(unusable(data_dir, error)) from error
     return None
 
 
@@ -88,7 +89,7 @@ async def load(runtime: Runtime, data_dir: Path) -> None:
     except (LogError, UpstreamError) as error:
         raise CannotStart(str(error)) from error
     except OSError as error:
-        raise CannotStart(f"data directory {data_dir}: {reason_of(error)}") from error
+        raise CannotStart(unusable(data_dir, error)) from error
 
 
 async def share(sharing: Sharing, data_dir: DataDir) -> None:
@@ -100,7 +101,7 @@ async def share(sharing: Sharing, data_dir: DataDir) -> None:
     except UpstreamError as error:
         raise CannotStart(str(error)) from error
     except OSError as error:
-        raise CannotStart(f"data directory {data_dir.path}: {reason_of(error)}") from error
+        raise CannotStart(unusable(data_dir.path, error)) from error
 
 
 async def note_chroot(data_dir: DataDir, zookeeper: str, claimed: asyncio.Event) -> None:
@@ -127,4 +128,4 @@ def claim(data_dir: DataDir, cluster: Cluster, zookeeper: str | None) -> None:
     except LogError as error:
         raise CannotStart(str(error)) from error
     except OSError as error:
-        raise CannotStart(f"data directory {data_dir.path}: {reason_of(error)}") from error
+        raise CannotStart(unusable(data_dir.path, error)) from error

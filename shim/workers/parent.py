@@ -33,6 +33,7 @@ from shim.config import HostPort
 from shim.counted import counted
 from shim.given import Given
 from shim.log import LogError, OffsetsLog, Share
+from shim.log.errors import unusable
 from shim.log.files import Files
 from shim.log.shares import end_in_good_order
 from shim.net.listening import listening_on
@@ -148,7 +149,7 @@ class Parent:
         except LogError as error:
             raise CannotGoOn(str(error)) from error
         except OSError as error:
-            raise CannotGoOn(f"data directory {data_dir}: {reason_of(error)}") from error
+            raise CannotGoOn(unusable(data_dir, error)) from error
 
     # -- workers
 

@@ -103,7 +103,7 @@ def test_a_damaged_log_is_not_compacted(data_dir: Path) -> None:
 def files(monkeypatch: pytest.MonkeyPatch) -> FaultyFiles:
     """What the command reaches the disk by."""
     files = FaultyFiles()
-    monkeypatch.setattr("shim.admin.commands.log_compact.NamedFiles", lambda: files)
+    monkeypatch.setattr("shim.admin.commands.log_compact.Files", lambda: files)
     return files
 
 

@@ -30,7 +30,7 @@ from shim.admin.files_to_read import FilesToRead
 from shim.admin.progress import Progress
 from shim.log import OFFSETS_TOPIC
 from shim.log.checkpoint import RECOVERY_POINT_CHECKPOINT, TopicPartition, replace_file, write_checkpoint
-from shim.log.errors import CorruptLog, LogError, located
+from shim.log.errors import CorruptLog, LogError
 from shim.log.files import Files
 from shim.log.handover import leave_clean, recovery_points
 from shim.log.journal import write_entries
@@ -130,8 +130,8 @@ def _fill(
     for name in (META_NAME, PLACES_NAME):
         if reading.exists(data_dir.path / name):
             replace_file(files, unfinished / name, reading.read_file(data_dir.path / name))
-    for partition, error in write_entries(files, unfinished, waiting, {}).failed.items():
-        raise located(error, unfinished / str(partition)) from error
+    for error in write_entries(files, unfinished, waiting, {}).failed.values():
+        raise error
     done.sort(key=lambda one: one.partition)
     return done, _finish(files, unfinished, progress)
 

@@ -45,9 +45,9 @@ def see_journal(files: FilesToRead, data_dir: Path) -> Noted:
 def _redo(files: Files, data_dir: Path, points: Mapping[TopicPartition, int]) -> Redone:
     """``failed`` has those whose folder is missing, and no others. Raises LogError, OSError."""
     redone = redo_journals(files, data_dir, journals_that_count(files, data_dir), points)
-    for partition, error in redone.failed.items():
+    for error in redone.failed.values():
         if not isinstance(error, FileNotFoundError):
-            raise OSError(error.errno, error.strerror, str(data_dir / str(partition))) from error
+            raise error
     return redone
 
 

@@ -17,8 +17,8 @@ from shim.admin.commands.console import (
     print_table,
 )
 from shim.admin.commands.log_verify import tell_empty
-from shim.admin.named_files import NamedFiles
 from shim.counted import counted
+from shim.log.files import Files
 
 
 @click.command("backup", short_help="Copy a data directory, also while a shim uses it.")
@@ -38,7 +38,7 @@ def backup_command(data_dir: Path, target: Path, json_wanted: bool) -> None:
     \b
     offset-shim log backup --data-dir /var/lib/offset-shim /backup/offset-shim-2026-11-21
     """
-    done, examination = back_up(NamedFiles(), data_dir, target, Ongoing)
+    done, examination = back_up(Files(), data_dir, target, Ongoing)
     found = {examined.partition: examined for examined in examination.partitions}
     rows = [
         (str(at), linked, copied, size, found[at].records, found[at].end_offset)

@@ -21,9 +21,9 @@ from shim.admin.commands.console import (
     print_table,
 )
 from shim.admin.files_to_read import FilesToRead
-from shim.admin.named_files import NamedFiles
 from shim.counted import counted
 from shim.log.cleaner.cleaning import CleanerSettings, CleanerStats
+from shim.log.files import Files
 
 
 @click.command("compact", short_help="Keep only the newest record of each key.")
@@ -52,7 +52,7 @@ def compact_command(data_dir: Path, delete_retention_ms: int, dry_run: bool, jso
     if dry_run:
         _show(to_compact(FilesToRead(), data_dir), json_wanted)
         return
-    rounds, not_compacted = compact(NamedFiles(), data_dir, delete_retention_ms, Ongoing)
+    rounds, not_compacted = compact(Files(), data_dir, delete_retention_ms, Ongoing)
     rows = [_row(stats) for stats in rounds]
     if json_wanted:
         names = ("partition", "records_before", "records_after", "bytes_read", "bytes_written", "segments_written")

@@ -26,7 +26,6 @@ from shim.admin.commands.console import (
     shown,
 )
 from shim.admin.commands.groups_shown import chosen_groups, group_as_json, print_groups
-from shim.admin.named_files import NamedFiles
 from shim.admin.transfer.exporting import (
     BROKERS_RETENTION_MINUTES,
     Expiring,
@@ -114,7 +113,7 @@ def export_command(
         if commit_timestamp == NOW:
             commit_anew(offsets, chosen, now_ms)
         in_danger = expiring(offsets, chosen, now_ms)
-        exported = _to_folder(NamedFiles(), folder.absolute(), offsets, chosen, partitions, now_ms, dry_run=dry_run)
+        exported = _to_folder(Files(), folder.absolute(), offsets, chosen, partitions, now_ms, dry_run=dry_run)
     else:
         brokers = LiveBrokers(parse_servers(bootstrap or ""), settings)
         exported = asyncio.run(_to_cluster(brokers, offsets, chosen, replace=replace, dry_run=dry_run))

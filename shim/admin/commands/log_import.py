@@ -27,7 +27,6 @@ from shim.admin.commands.console import (
 from shim.admin.commands.groups_shown import chosen_groups, group_as_json, print_groups
 from shim.admin.commands.log_export import KEPT, NOW
 from shim.admin.files_to_read import FilesToRead
-from shim.admin.named_files import NamedFiles
 from shim.admin.transfer.broker_offsets import Counts, read_broker
 from shim.admin.transfer.exporting import Expiring, commit_anew, expiring
 from shim.admin.transfer.group_offsets import GroupOffsets
@@ -133,7 +132,7 @@ def import_command(
         planned = plan_for(data_dir, source.offsets, chosen, Ongoing, replace=replace)
     else:
         planned = import_offsets(
-            data_dir, NamedFiles(), source.offsets, chosen, Ongoing,
+            data_dir, Files(), source.offsets, chosen, Ongoing,
             replace=replace, num_partitions=partitions, cluster_id=cluster_id,
         )  # fmt: skip
         differences = verify_import(data_dir, planned, Ongoing)

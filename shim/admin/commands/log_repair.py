@@ -31,7 +31,6 @@ from shim.admin.commands.console import (
 )
 from shim.admin.commands.log_verify import damage_as_json
 from shim.admin.commands.records_shown import decoded_key
-from shim.admin.named_files import NamedFiles
 from shim.counted import counted
 from shim.log.files import Files
 
@@ -71,7 +70,7 @@ def repair_command(data_dir: Path, skip: bool, yes: bool, dry_run: bool, json_wa
         with data_dir_to_read(data_dir) as (files_to_read, held):
             before, plans = _planned(files_to_read, held, skip=skip, json_wanted=json_wanted)
     else:
-        files = NamedFiles()
+        files = Files()
         with data_dir_at_rest(files, data_dir) as held:
             before, plans = _planned(files, held, skip=skip, json_wanted=json_wanted)
             if before.all_damages:
