@@ -15,6 +15,7 @@ from shim.coordinator import CoordinatorSettings, GroupCoordinator, ReplayedPart
 from shim.log import LogError, LoggedRecord, OffsetsLog
 from shim.log.partition import PartitionLog
 from shim.log.snapshot import Snapshot
+from shim.logged_once import LoggedOnce
 from shim.runtime.backend import Loaded
 from shim.runtime.progress import Progress
 from shim.runtime.replaying import Home, Replay
@@ -44,12 +45,15 @@ class Loader:
         self._with_history = HISTORY_TOPIC in topics
         self._with_state = STATE_TOPIC in topics
         self.progress = Progress()
+        self._trouble = LoggedOnce(log)
 
     def load(self, number: int) -> Loaded:
         """The partition as the disk has it; its log takes writes then, and so does its history, unless that is damaged.
+        Where the history takes none for now, as on a full disk, whoever writes to it has the partition loaded again.
 
         Raises LogError, OSError.
         """
+        refused = f"commits of __consumer_offsets-{number} are refused, as its history cannot be written"
         try:
             loaded = self._load(number)
             if self._with_state:
@@ -61,11 +65,13 @@ class Loader:
         try:
             self._read_over_history(number)
         except (LogError, OSError) as error:
-            if isinstance(error, OSError) and error.errno != errno.EIO:  # a disk says so of what is damaged
-                raise
             # Nothing that is served is in there.
+            if isinstance(error, OSError) and error.errno != errno.EIO:  # a disk says so of what is damaged
+                self._trouble.failed(refused, error, logging.ERROR)
+                return loaded
             log.error("%s; no history is kept of __consumer_offsets-%d until that is repaired", error, number)
             return loaded._replace(has_history=False)
+        self._trouble.went_well(refused)
         return loaded
 
     def changes(self, number: int) -> dict[GroupChangeKey, GroupHandsValue]:

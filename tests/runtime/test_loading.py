@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import errno
+import shutil
 from itertools import chain
 from pathlib import Path
 
 import pytest
 
 from protocol.errors import ErrorCode
+from protocol.own.history_log import HISTORY_TOPIC
 from shim.config import Settings
 from shim.coordinator import CoordinatorSettings
-from shim.log import OFFSETS_TOPIC, LogError, OffsetsLog
+from shim.log import OFFSETS_TOPIC, LogError, OffsetsLog, PartitionWrite, settling
 from shim.log.files import Files
 from shim.log.layout import segment_name
 from shim.runtime import Clock, LocalBackend, Runtime, open_log
 from shim.runtime.backend import Loaded
 from shim.runtime.loading import Loader
 from shim.runtime.progress import Progress
+from tests.log.faulty_files import FaultyFiles
 from tests.runtime.running import PARTITIONS, offset_in, running
 from tests.runtime.test_runtime import WITHOUT_HISTORY, served_again
 
@@ -232,4 +235,34 @@ async def test_a_history_that_the_disk_cannot_read_stops_nothing(
     loader = Loader(log, CoordinatorSettings.of(settings), lambda: False)
     assert [loader.load(number).has_history for number in range(PARTITIONS)] == [n != 1 for n in range(PARTITIONS)]
     assert "Input/output error; no history is kept of __consumer_offsets-1" in caplog.text
+    log.close()
+
+
+async def test_a_history_that_the_disk_has_no_room_for_stops_no_reads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As what waited when the shim was killed is not in its segment yet."""
+    monkeypatch.setattr(settling, "_WAITING_MS", 1 << 40)
+    one = Settings(offsets_topic_num_partitions=1)
+    async with running(tmp_path / "killed", one) as shim:
+        shim.log.release(100)
+        for offset in (7, 8):
+            await shim.commit("g", offset).result()
+        shutil.copytree(tmp_path / "killed", tmp_path / "again")
+    files = FaultyFiles()
+    files.fail("pwrite", errno.ENOSPC, HISTORY_TOPIC)
+    log = open_log(tmp_path / "again", one, files=files)
+    loader = Loader(log, CoordinatorSettings.of(one), lambda: False)
+    for _ in range(2):
+        loaded = loader.load(0)
+        assert loaded.has_history, "nothing is committed without it"
+        assert [each.committed_offset for each in loaded.coordinator.own_offsets("g").topics[0].partitions] == [8]
+        wanted = [PartitionWrite(0, [[(b"key", b"value")]], 0, topic) for topic in (OFFSETS_TOPIC, HISTORY_TOPIC)]
+        assert list(log.write(wanted)) == [0]
+    (line,) = [each for each in caplog.messages if "history" in each and "refused" in each]
+    assert line.startswith("commits of __consumer_offsets-0 are refused, as its history cannot be written for now: ")
+    assert "No space left on device" in line
+    files.heal()
+    assert loader.load(0).has_history
+    assert len(list(log.recover(0, topic=HISTORY_TOPIC))) == 2
     log.close()
