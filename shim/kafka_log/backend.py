@@ -27,7 +27,7 @@ from shim.kafka_log.topics.wanted import LEAST_MESSAGE_BYTES, TopicsUnfit, Topic
 from shim.kafka_log.topics.watch import TopicsWatch
 from shim.kafka_log.writing.flights import TopicFlights
 from shim.log import LogError, TopicPartition
-from shim.metrics import CleaningCounts, StandbyCounts
+from shim.metrics import CleaningCounts, FlushCounts, StandbyCounts
 from shim.runtime.backend import Loaded, Reports, nothing
 from shim.runtime.clock import Clock
 from shim.runtime.flight import RecordSet
@@ -105,6 +105,16 @@ class KafkaBackend:
         if self._snapshot_files is not None:
             taking = Snapshots(self._snapshot_files, reports.coordinator, self.writes.wake)
             self._taking_snapshots = self.writes.snapshots = taking
+
+    @property
+    def flushes(self) -> FlushCounts:
+        return self.writes.flushes
+
+    def writes_of(self, _number: int) -> TopicFlights:
+        return self.writes
+
+    async def run(self) -> None:
+        await self.writes.run()
 
     def name_of(self, number: int) -> str:
         return str(TopicPartition(self._wanted.offsets, number))

@@ -13,12 +13,11 @@ from shim.counted import counted
 from shim.kafka_log.backend import KafkaBackend
 from shim.log import LogError
 from shim.log.places import Place, Places
-from shim.metrics import StandbyCounts
+from shim.metrics import FlushCounts, StandbyCounts
 from shim.relocation.mover import Mover
 from shim.relocation.words import NotMoved
-from shim.relocation.writes import TwoWrites
 from shim.runtime import LocalBackend
-from shim.runtime.backend import Backend, Loaded, OwnedElsewhere, Reports, nothing
+from shim.runtime.backend import Backend, Loaded, OwnedElsewhere, Reports, Writes, nothing
 from shim.upstream import UpstreamError
 
 log = logging.getLogger(__name__)
@@ -50,7 +49,8 @@ class TwoLogs:
     loads_at_once: Final = KafkaBackend.loads_at_once
     passing: Final = (UpstreamError, OSError)
 
-    writes: TwoWrites
+    flushes: FlushCounts
+    """Of both logs: who measures is told of all as one."""
 
     def __init__(
         self,
@@ -81,7 +81,15 @@ class TwoLogs:
 
         self._local.attach(reports._replace(coordinator=in_directory))
         self._kafka.attach(reports)
-        self.writes = TwoWrites(self._local.writes, self._kafka.writes, self._places)
+        self.flushes = self._kafka.writes.flushes = self._local.writes.flushes
+
+    def writes_of(self, number: int) -> Writes:
+        return self._side(self._places[number]).writes_of(number)
+
+    async def run(self) -> None:
+        async with asyncio.TaskGroup() as both:
+            both.create_task(self._local.run())
+            both.create_task(self._kafka.run())
 
     def name_of(self, number: int) -> str:
         return self._side(self._places[number]).name_of(number)

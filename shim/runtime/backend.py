@@ -47,10 +47,7 @@ class Reports(NamedTuple):
 
 
 class Writes(Protocol):
-    """What was decided, on its way into the log. For the event loop."""
-
-    @property
-    def flushes(self) -> FlushCounts: ...
+    """What was decided, on its way into a log. For the event loop."""
 
     def append(self, number: int, records: Batch, history: RecordSet) -> None:
         """One decision's records, to be written with the partition's next flight."""
@@ -80,9 +77,6 @@ class Writes(Protocol):
 
     def lost(self, number: int) -> list[Ticket]:
         """What of the partition waits for the next flight is not to be written. Gives whom to fail."""
-
-    async def run(self) -> None:
-        """Write flights until the log's :meth:`Backend.stop`, and then those that are left."""
 
 
 class Backend(Protocol):
@@ -128,11 +122,17 @@ class Backend(Protocol):
         """What is set so for the topics that it is on that it may lose what is written; it is served all the same. None
         where nothing is on topics."""
 
-    @property
-    def writes(self) -> Writes: ...
-
     def attach(self, reports: Reports) -> None:
         """The first thing."""
+
+    @property
+    def flushes(self) -> FlushCounts: ...
+
+    def writes_of(self, number: int) -> Writes:
+        """Of the log that has the partition, which is another one only while nothing of it is on its way."""
+
+    async def run(self) -> None:
+        """Write flights until :meth:`stop`, and then those that are left."""
 
     def coordinator_settings(self, settings: Settings) -> CoordinatorSettings:
         """With no more for one decision than the log takes, as far as that is known: after :meth:`open` it is."""
@@ -179,7 +179,7 @@ class Backend(Protocol):
         timeout_seconds: float,
         given_up: Callable[[], Awaitable[None]] = nothing,
     ) -> None:
-        """After :meth:`stop`, and when ``writes.run`` has returned or been given up. ``last``: the coordinators that
+        """After :meth:`stop`, and when :meth:`run` has returned or been given up. ``last``: the coordinators that
         decide nothing any more, of which all is in the log where it has returned. ``given_up`` is called when others
         may have the partitions, if it comes to that: what is done from then on holds up nobody but who stops.
 

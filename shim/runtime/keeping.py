@@ -15,6 +15,7 @@ from shim.log import LogError
 from shim.logged_once import LoggedOnce
 from shim.runtime.backend import Backend, OwnedElsewhere
 from shim.runtime.clock import Clock
+from shim.runtime.flight import Flight
 from shim.runtime.partition import Partition
 from shim.runtime.progress import NewShare
 from shim.runtime.telling import Telling
@@ -41,7 +42,6 @@ class Keeper:
         """``begins`` is told of a partition that was read back and is served from now on; ``lost`` of one that another
         process has."""
         self._log = backend
-        self._writes = backend.writes
         self._partitions = partitions
         self._clock = clock
         self._group_memory = group_memory
@@ -186,7 +186,10 @@ class Keeper:
         return self._log.name_of(partition.number)
 
     def _has_to_wait(self, partition: Partition) -> bool:
-        return self._writes.flight_of(partition.number) is not None or partition.failing.left(self._clock.now()) > 0
+        return self._flight_of(partition) is not None or partition.failing.left(self._clock.now()) > 0
+
+    def _flight_of(self, partition: Partition) -> Flight | None:
+        return self._log.writes_of(partition.number).flight_of(partition.number)
 
     def _expect(self, partitions: Iterable[Partition]) -> None:
         numbers = []
@@ -211,7 +214,7 @@ class Keeper:
         while not self._stopping:
             # What of the partition is being written has to be in the log, or to have failed, before it is read back or
             # given up.
-            if partition.coordinator is None and (flight := self._writes.flight_of(number)) is not None:
+            if partition.coordinator is None and (flight := self._flight_of(partition)) is not None:
                 await flight.over.wait()
             elif partition.is_to_be_released:
                 partition.is_held = False

@@ -19,6 +19,7 @@ from shim.coordinator import CoordinatorSettings, GroupCoordinator
 from shim.log import OFFSETS_TOPIC, Appended, LogError, OffsetsLog, PartitionWrite, TopicPartition
 from shim.log.cleaner.cleaning import CleanerStats
 from shim.log.files import Files
+from shim.metrics import FlushCounts
 from shim.runtime.backend import Loaded, Reports, nothing
 from shim.runtime.cleaning_thread import CleaningThread
 from shim.runtime.clock import Clock
@@ -75,6 +76,16 @@ class LocalBackend:
             reports.answered,
             reports.landed,
         )
+
+    @property
+    def flushes(self) -> FlushCounts:
+        return self.writes.flushes
+
+    def writes_of(self, _number: int) -> Writer:
+        return self.writes
+
+    async def run(self) -> None:
+        await self.writes.run()
 
     def name_of(self, number: int) -> str:
         return str(TopicPartition(OFFSETS_TOPIC, number))

@@ -19,13 +19,13 @@ class ReadablePartitions:
 
     def __init__(self, backend: Backend, group_memory: GroupMemory) -> None:
         self._log = backend
-        self._writes = backend.writes
+        self._writes_of = backend.writes_of
         self._partitions = [Partition(number) for number in range(backend.num_partitions)]
         self.num_partitions = backend.num_partitions
         self.is_divided = backend.is_divided
         self.is_among_shims = backend.is_among_shims
         """See :class:`shim.runtime.backend.Backend`, of both."""
-        self.flushes = backend.writes.flushes
+        self.flushes = backend.flushes
         self.cleaning = backend.cleaning
         self._group_memory = group_memory
         self._stopping = False
@@ -67,7 +67,7 @@ class ReadablePartitions:
     def is_surely_ours(self, partition_number: int) -> bool:
         """Whether no other process can have the partition by now. It has not, either, when something that is
         asked for from now on (:meth:`shim.runtime.Runtime.ask`) is answered."""
-        return self._writes.is_surely_ours(partition_number)
+        return self._writes_of(partition_number).is_surely_ours(partition_number)
 
     # -- for whoever measures
 
@@ -89,7 +89,7 @@ class ReadablePartitions:
     @property
     def disk_hangs(self) -> bool:
         """Whether nothing of a partition has become durable for `offsets.commit.timeout.ms`."""
-        return any(map(self._writes.hangs, range(len(self._partitions))))
+        return any(self._writes_of(number).hangs(number) for number in range(len(self._partitions)))
 
     async def log_bytes(self, patience_seconds: float) -> int | None:
         """Of the offsets log; None where that is not to be had, or not in time, as partitions are being loaded."""

@@ -45,7 +45,7 @@ class Runtime(ServedPartitions):
 
     async def run(self) -> None:
         """Have written what is decided, until :meth:`stop`, and then what is left."""
-        await self._writes.run()
+        await self._log.run()
 
     # -- a request
 
@@ -59,7 +59,7 @@ class Runtime(ServedPartitions):
         coordinator = partition.served
         if coordinator is None:
             ticket.fail(partition.why_not)
-        elif after_flight and self._writes.hangs(partition_number):
+        elif after_flight and self._writes_of(partition_number).hangs(partition_number):
             # Whatever is decided now would be refused. So it is not: nothing piles up in memory.
             ticket.fail(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         else:
@@ -77,7 +77,7 @@ class Runtime(ServedPartitions):
                 self._carry_out(partition, decided, after_flight=after_flight)
 
     def _carry_out(self, partition: Partition, decided: Decided, *, after_flight: bool) -> None:
-        number, writes = partition.number, self._writes
+        number, writes = partition.number, self._writes_of(partition.number)
         batches, history, answers, state, events = decided
         if events:
             self._telling.tell(events)
@@ -113,18 +113,21 @@ class Runtime(ServedPartitions):
             log.exception("%s: a question could not be answered", self.name_of(partition_number))
             ticket.fail(ErrorCode.UNKNOWN_SERVER_ERROR)
         else:
-            _tell([(ticket, response)], partition_number, self._writes.awaited(partition_number))
+            _tell([(ticket, response)], partition_number, self._writes_of(partition_number).awaited(partition_number))
 
     def durable(self, partition_number: int) -> ReadablePartition | None:
         """The coordinator, if it is served and all that it has decided is durable: an answer waits for nothing."""
         coordinator = self.coordinator(partition_number)
-        return coordinator if coordinator is not None and self._writes.may_tell(partition_number) else None
+        if coordinator is None or not self._writes_of(partition_number).may_tell(partition_number):
+            return None
+        return coordinator
 
     async def settled(self, partition_number: int) -> None:
         """Wait until what was decided by now is durable, and nobody else has the log, or until that has failed: then
         the partition has another coordinator, or none."""
         is_loaded = self._partitions[partition_number].coordinator is not None
-        flight = self._writes.awaited(partition_number) if is_loaded else self._writes.flight_of(partition_number)
+        writes = self._writes_of(partition_number)
+        flight = writes.awaited(partition_number) if is_loaded else writes.flight_of(partition_number)
         if flight is not None:
             await flight.over.wait()
 

@@ -190,7 +190,7 @@ class ServedPartitions(ReadablePartitions):
                 self._tell_watchers([partition])
             # Otherwise the shim is stopping, it was given up, or a reload is under way, which has waited for the
             # failed write.
-            waited += self._writes.lost(number)
+            waited += self._writes_of(number).lost(number)
             if failed is not None:
                 waited += failed.lost(number)
         _send_away(waited)

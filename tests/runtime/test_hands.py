@@ -135,7 +135,7 @@ async def test_what_is_said_beside_offsets_is_on_its_way_before_them(
     async with runtime_at(tmp_path) as runtime:
         await decided(runtime, "g", lambda its, now, asker: its.offset_commit(now, caller, 8, request, asker))
         for name in ("append", "append_state"):
-            monkeypatch.setattr(runtime._writes, name, lambda *_, name=name: appended.append(name))
+            monkeypatch.setattr(runtime._writes_of(0), name, lambda *_, name=name: appended.append(name))
         await decided(runtime, "g", lambda its, now, asker: its.delete_group(now, caller, "g", asker))
     assert appended == ["append_state", "append"]
 
