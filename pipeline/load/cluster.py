@@ -79,12 +79,17 @@ class ClusterOfGroup:
         """Of records that read_committed sees: behind the last one there is nothing, or a transaction is open."""
         return self._offsets(partitions, OffsetSpec.LATEST)
 
-    def _offsets(self, partitions: Iterable[TopicPartition], spec: OffsetSpec) -> dict[TopicPartition, int]:
+    def first_since(self, partitions: Iterable[TopicPartition], timestamp_ms: int) -> dict[TopicPartition, int]:
+        """Of the first record with that timestamp or a later one; -1 where there is none."""
+        return self._offsets(partitions, timestamp_ms)
+
+    def _offsets(self, partitions: Iterable[TopicPartition], spec: int) -> dict[TopicPartition, int]:
         asked = {Name(*at): spec for at in partitions}
 
         def ask(admin: KafkaAdminClient) -> dict[TopicPartition, int]:
             found = admin.list_partition_offsets(asked, isolation_level="read_committed")
-            return {TopicPartition(at.topic, at.partition): each.offset for at, each in found.items()}
+            offsets = {TopicPartition(at.topic, at.partition): its for at, its in found.items()}
+            return {at: -1 if its is None else its.offset for at, its in offsets.items()}
 
         return self._asked("looking up offsets", ask) if asked else {}
 

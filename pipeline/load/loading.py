@@ -11,9 +11,9 @@ from pipeline.errors import NotDone, SomethingWrong
 from pipeline.load.cluster import ClusterOfGroup, Topics
 from pipeline.load.offsets import Offsets, Range, TopicPartition
 from pipeline.load.planning import Plan, check_ends, plan_batch, told_gaps
-from pipeline.load.reconciling import Reconciled, check_same, reconcile
+from pipeline.load.reconciling import Reconciled, check_same, known_ids, made_anew, reconcile
 from pipeline.load.record import BatchRecord
-from pipeline.load.rows import PARTITION_COLUMNS, Reading, rows
+from pipeline.load.rows import LATEST_TIMESTAMP_MS, PARTITION_COLUMNS, Reading, rows
 from pipeline.load.sinks import Sink
 from pipeline.spark.failures import spark_failures
 from pipeline.spark.progress import watching
@@ -102,9 +102,9 @@ def load(
 ) -> Loaded:
     """Everything up to the ends that are taken now, one batch after the other.
 
-    The order of each batch: plan, one commit of rows and ends to the table, one commit of the group. Whatever breaks
-    off in between, the next load finds out from the table. Raises NotDone and SomethingWrong; the batches before are
-    whole then.
+    The order of each batch: plan, one commit of rows and ends to the table, a look at topics and group, one commit of
+    the group. Whatever breaks off in between, the next load finds out from the table. Raises NotDone and
+    SomethingWrong; the batches before are whole then.
     """
     standing = look(cluster, sink, loading)
     loaded = Loaded(caught_up=standing.reconciled.behind, ends=dict(standing.starts))
@@ -125,8 +125,6 @@ def load(
         if not plan and not accepted:
             break
         accepted = False
-        if loaded.batches:
-            _check_still_same(cluster, loading, standing)
         known = _after(known, plan, sink.next_number(known), standing, begun, cluster.group)
         left = sum(standing.ends[at] - start for at, start in loaded.ends.items() if start < standing.ends[at])
         _add(spark, cluster, sink, loading.reading, plan, known, left)
@@ -135,7 +133,9 @@ def load(
         if loading.reading.allow_gaps:
             loaded.perhaps += _opened(cluster, plan)
         try:
-            cluster.commit(plan.ends)
+            _check_still_same(cluster, loading, standing)
+            # What the next load would refuse this one does not undo either.
+            cluster.commit(reconcile(known, cluster.committed(), plan.ends).behind)
         except NotDone as error:
             raise SomethingWrong(
                 f"batch {known.number} is in the table, and the next load finds it there: {error}"
@@ -161,19 +161,28 @@ def _add(
             sink.add(record, frame, PARTITION_COLUMNS[reading.partition_by])
     except SomethingWrong as error:
         try:
-            opened = [] if reading.allow_gaps else _opened(cluster, plan)
+            why = _cannot_be_read(cluster, plan, reading)
         except NotDone:
             raise error from None  # which came first
-        if opened:
-            raise SomethingWrong(f"batch {record.number}: {told_gaps(opened)}") from error
+        if why:
+            raise SomethingWrong(f"batch {record.number}: {why}") from error
         raise
 
 
+def _cannot_be_read(cluster: ClusterOfGroup, plan: Plan, reading: Reading) -> str | None:
+    """What of the plan Spark fails at, and has other words for, or none."""
+    opened = [] if reading.allow_gaps else _opened(cluster, plan)
+    if opened:
+        return told_gaps(opened)
+    since = cluster.first_since((each.at for each in plan.ranges), LATEST_TIMESTAMP_MS + 1)
+    late = [f"{each.at} at offset {since[each.at]}" for each in plan.ranges if each.start <= since[each.at] < each.end]
+    return f"no time that Spark knows (is it in micro- or nanoseconds?): the timestamp of {late[0]}" if late else None
+
+
 def _check_still_same(cluster: ClusterOfGroup, loading: Loading, standing: Standing) -> None:
-    """Raises NotDone where a topic is another one than this load has begun with."""
-    now, then = cluster.topics(loading.topics).topic_ids, standing.topics.topic_ids
-    if anew := sorted(topic for topic, topic_id in now.items() if topic_id != then[topic]):
-        raise NotDone(f"topic {', '.join(anew)} was deleted and made anew while it was loaded")
+    """Raises NotDone where a topic is another one than this load has begun with: rows may be of either."""
+    if anew := made_anew(standing.topics.topic_ids, cluster.topics(loading.topics).topic_ids):
+        raise NotDone(f"topic {', '.join(sorted(anew))} was deleted and made anew while it was loaded")
 
 
 def _known(standing: Standing) -> BatchRecord | None:
@@ -200,7 +209,7 @@ def _after(
         number=number,
         batch_id=str(uuid.uuid4()),
         cluster_id=standing.topics.cluster_id,
-        topic_ids=({} if before is None else dict(before.topic_ids)) | dict(standing.topics.topic_ids),
+        topic_ids=({} if before is None else dict(before.topic_ids)) | known_ids(standing.topics.topic_ids),
         starts={**begun, **starts, **plan.starts},
         ends={**begun, **ends, **plan.ends},
         gaps=plan.gaps,

@@ -84,6 +84,8 @@ class ParquetSink:
         """Readers take the columns of one file for those of all. Raises NotDone where batches before have others."""
         batches = [name for name in self._files.names() if name.startswith(_PREFIX)]
         known = self._files.read(f"{batches[-1]}/{_SCHEMA}") if batches else columns
+        if known is None:
+            raise NotDone(f"{self._path}/{batches[-1]} is no batch of a load: {_SCHEMA} is missing")
         if known != columns:
             raise NotDone(f"{self._path} has other columns: what --value, --schema and --partition-by say has to stay")
 

@@ -47,15 +47,23 @@ def check_same(last: BatchRecord | None, cluster_id: str, topic_ids: Mapping[str
                 "--accept-group-offsets goes on from where the group is here"
             )
         return set(topic_ids)
-    anew = {
-        topic for topic, topic_id in topic_ids.items() if topic_id and last.topic_ids.get(topic, topic_id) != topic_id
-    }
+    anew = made_anew(last.topic_ids, topic_ids)
     if anew and not accept:
         raise NotDone(
             f"topic {', '.join(sorted(anew))} was deleted and made anew since batch {last.number}: "
             "--accept-group-offsets goes on from where the group is now"
         )
     return anew
+
+
+def made_anew(then: Mapping[str, str], now: Mapping[str, str]) -> set[str]:
+    """The topics of which both have an id, and not the same one. Empty text is none: brokers before 2.8 have none."""
+    known = known_ids(then)
+    return {topic for topic, topic_id in known_ids(now).items() if known.get(topic, topic_id) != topic_id}
+
+
+def known_ids(topic_ids: Mapping[str, str]) -> dict[str, str]:
+    return {topic: topic_id for topic, topic_id in topic_ids.items() if topic_id}
 
 
 def reconcile(

@@ -19,6 +19,9 @@ PARTITION_COLUMNS: Final[Mapping[PartitionBy, tuple[str, ...]]] = {"date": ("dat
 
 OFFSETS_PER_TASK: Final = 1_000_000
 
+LATEST_TIMESTAMP_MS: Final = (2**63 - 1) // 1000
+"""Of a record that Spark can read: its timestamps are microseconds in 64 bits. Kafka's are milliseconds in as many."""
+
 _FEW_REQUESTS: Final = {
     # By default Spark asks for two ListOffsets per 500 records, which costs more than the records do.
     "kafka.max.poll.records": "10000",

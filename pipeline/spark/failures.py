@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import re
+import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
 from pipeline.errors import SomethingWrong
 
+_ENDING_S: Final = 10.0  # what an end in good order takes
+_STATUS_OUT_OF_MEMORY: Final = 52  # of Spark: SparkExitCode.OOM
+_ENDING: Final = ("Java heap space", "GC overhead limit exceeded", "SparkContext was shut down")
+"""What a JVM may say that ends for it."""
+
+_ENDED: Final = "Spark's JVM has ended"
+_OUT_OF_MEMORY: Final = "out of memory: it has more with --conf spark.driver.memory=4g"
 _DEEPEST: Final = 20  # causes of causes
 _LONGEST: Final = 400  # characters
 _RAISED: Final = re.compile(r"\[USER_RAISED_EXCEPTION\] (.*?)(?: SQLSTATE: \w+)?$")  # by raise_error, in words of ours
@@ -54,15 +62,33 @@ def _first_line(text: str) -> str:
 @contextmanager
 def spark_failures(doing: str) -> Iterator[None]:
     """Has what Spark raises within end as :class:`SomethingWrong`: ``doing``, and the reason, in one line."""
-    from py4j.protocol import Py4JError, Py4JNetworkError
+    from py4j.protocol import Py4JError, Py4JJavaError
     from pyspark.errors import PySparkException
 
     try:
-        yield
-    except (Py4JNetworkError, ConnectionError) as error:
-        raise SomethingWrong(f"{doing}: Spark's JVM has ended") from error
-    except (PySparkException, Py4JError) as error:
-        raise SomethingWrong(f"{doing}: {failure_line(error)}") from error
+        try:
+            yield
+        except (PySparkException, Py4JJavaError) as error:
+            line = failure_line(error)
+            told = _ended(error) if any(text in line for text in _ENDING) else None
+            raise SomethingWrong(f"{doing}: {told or line}") from error
+    except (Py4JError, ConnectionError) as error:  # also of a JVM that ends while it is asked for the reason
+        raise SomethingWrong(f"{doing}: {_ended(error) or failure_line(error)}") from error
+
+
+def _ended(error: Exception) -> str | None:
+    """What there is to say of a JVM that has ended, or does within seconds; None where it goes on."""
+    from py4j.protocol import Py4JNetworkError
+    from pyspark import SparkContext
+
+    process = getattr(SparkContext._gateway, "proc", None)
+    if process is None:  # of spark-submit
+        return _ENDED if isinstance(error, Py4JNetworkError | ConnectionError) else None
+    try:
+        status = process.wait(_ENDING_S)
+    except subprocess.TimeoutExpired:
+        return None
+    return f"{_ENDED}, {_OUT_OF_MEMORY}" if status == _STATUS_OUT_OF_MEMORY else _ENDED
 
 
 @contextmanager

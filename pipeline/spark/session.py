@@ -35,7 +35,12 @@ _ALWAYS: Final[Mapping[str, str]] = {
     "spark.ui.showConsoleProgress": "false",
 }
 
-_BY_DEFAULT: Final[Mapping[str, str]] = {"spark.ui.enabled": "false"}
+_BY_DEFAULT: Final[Mapping[str, str]] = {
+    "spark.ui.enabled": "false",
+    # Parquet's writer first looks at how large a page is after 100 rows, and rows may have a MiB: two tasks took all of
+    # the memory that Spark has by default.
+    "spark.hadoop.parquet.page.size.row.check.min": "10",
+}
 
 _ON_THIS_MACHINE: Final[Mapping[str, str]] = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 

@@ -72,3 +72,25 @@ def test_it_goes_on_with_what_comes_until_sigterm(
         0,
         0,
     )
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("form", ["delta", "parquet"])
+def test_large_records_in_little_memory(
+    spark: SparkSession,
+    broker: Broker,
+    shim: Shim,
+    make_topic: TopicFactory,
+    group: str,
+    table: str,
+    conf_options: list[str],
+    form: str,
+) -> None:
+    """As large as brokers take them by default, in the memory that Spark has by default."""
+    topic = make_topic(2)
+    fill(broker.bootstrap_servers, topic, 2, 600, size=990_000)
+    options = ["--bootstrap-servers", shim.bootstrap, "--group", group, "--topics", topic, "--to", table]
+    command = [sys.executable, "-m", "pipeline.main", "load", *options, "--format", form, *conf_options]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT_S)
+    assert done.returncode == 0, done.stderr
+    assert spark.read.format(form).load(table).count() == 600

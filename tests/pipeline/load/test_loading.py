@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import pytest
 from confluent_kafka import Producer
@@ -19,7 +19,7 @@ from pipeline.load.loading import Loaded, Loading, load, look, next_plan
 from pipeline.load.offsets import TopicPartition
 from pipeline.load.parquet import ParquetSink
 from pipeline.load.record import BatchRecord
-from pipeline.load.rows import Reading
+from pipeline.load.rows import LATEST_TIMESTAMP_MS, Reading
 from pipeline.load.sinks import Sink
 from pipeline.load.values import Form, Values
 from shim.demo.parts import Broker
@@ -54,16 +54,19 @@ class BreaksOff:
         raise KeyboardInterrupt
 
 
-class MakesAnew(BreaksOff):
-    """A table after whose next batch the topic is made anew."""
+class Meanwhile(BreaksOff):
+    """A table at which something is done when a batch is planned and not read yet, or when it has been added."""
 
-    def __init__(self, sink: Sink, make_anew: Callable[[], None]) -> None:
+    def __init__(
+        self, sink: Sink, *, before: Callable[[], object] = lambda: None, after: Callable[[], object] = lambda: None
+    ) -> None:
         super().__init__(sink)
-        self._make_anew = make_anew
+        self._before, self._after = before, after
 
     def add(self, record: BatchRecord, frame: DataFrame, partition_columns: Sequence[str]) -> None:
+        self._before()
         self._sink.add(record, frame, partition_columns)
-        self._make_anew()
+        self._after()
 
 
 @pytest.mark.parametrize("form", ["delta", pytest.param("parquet", marks=pytest.mark.soak)])
@@ -101,9 +104,17 @@ def test_two_loads_a_break_and_a_group_that_is_moved(
     assert of_topic(last.ends, topic) == of_topic(cluster.committed(), topic) == dict.fromkeys(range(4), 600)
 
 
-def test_a_topic_that_is_made_anew_between_two_batches(
-    spark: SparkSession, broker: Broker, shim: Shim, make_topic: TopicFactory, group: str, table: str
+@pytest.mark.parametrize("moment", ["before", "after"])
+def test_a_topic_that_is_made_anew_while_it_is_loaded(
+    spark: SparkSession,
+    broker: Broker,
+    shim: Shim,
+    make_topic: TopicFactory,
+    group: str,
+    table: str,
+    moment: Literal["before", "after"],
 ) -> None:
+    """Also by its last batch: rows of the new topic would else count as the old one's, and the group with them."""
     topic = make_topic(1)
     fill(broker.bootstrap_servers, topic, 1, 30)
 
@@ -111,12 +122,34 @@ def test_a_topic_that_is_made_anew_between_two_batches(
         admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})  # its requests end with it
         admin.delete_topics([topic])[topic].result(30)
         make_topic(1, name=topic)
-        fill(broker.bootstrap_servers, topic, 1, 30, seed=2)
+        fill(broker.bootstrap_servers, topic, 1, 40, seed=2)
 
-    sink = MakesAnew(DeltaSink(spark, table, group), make_anew)
-    with pytest.raises(NotDone, match=f"topic {topic} was deleted and made anew while it was loaded"):
-        loaded(spark, shim, group, sink, Loading([topic], Reading(shim.bootstrap), most=10))
-    assert spark.read.format("delta").load(table).count() == 10
+    sink = ParquetSink(spark, table, group)
+    loading = Loading([topic], Reading(shim.bootstrap))
+    why = f"batch 1 is in the table, .* topic {topic} was deleted and made anew while it was loaded"
+    with pytest.raises(SomethingWrong, match=why):
+        loaded(spark, shim, group, Meanwhile(sink, **{moment: make_anew}), loading)
+    assert of_topic(ClusterOfGroup(shim.bootstrap, group, {}).committed(), topic) == {}
+    with pytest.raises(NotDone, match=f"topic {topic} was deleted and made anew since batch 1"):
+        loaded(spark, shim, group, sink, loading)
+
+
+def test_a_group_that_is_moved_between_two_batches(
+    spark: SparkSession, broker: Broker, shim: Shim, make_topic: TopicFactory, group: str, table: str
+) -> None:
+    """What the next load would refuse this one does not undo."""
+    topic = make_topic(1)
+    fill(broker.bootstrap_servers, topic, 1, 30)
+    cluster = ClusterOfGroup(shim.bootstrap, group, {})
+    sink = ParquetSink(spark, table, group)
+    loading = Loading([topic], Reading(shim.bootstrap), most=10)
+    moving = Meanwhile(sink, after=lambda: cluster.commit({TopicPartition(topic, 0): 3}))
+    moved = f"somebody has moved group {group}: {topic}-0 is at 3, in the table up to 10"
+    with pytest.raises(SomethingWrong, match=f"batch 1 is in the table, and the next load finds it there: {moved}"):
+        loaded(spark, shim, group, moving, loading)
+    assert of_topic(cluster.committed(), topic) == {0: 3}
+    with pytest.raises(NotDone, match=moved):
+        loaded(spark, shim, group, sink, loading)
 
 
 def test_transactions_only_what_was_committed(
@@ -181,18 +214,32 @@ def test_a_gap_that_opens_between_plan_and_read(
     topic = make_topic(1)
     fill(broker.bootstrap_servers, topic, 1, 100)
 
-    class Meanwhile(BreaksOff):
-        def add(self, record: BatchRecord, frame: DataFrame, partition_columns: Sequence[str]) -> None:
-            admin = KafkaAdminClient(bootstrap_servers=broker.bootstrap_servers)
-            admin.delete_records({Name(topic, 0): 40})
-            admin.close()
-            self._sink.add(record, frame, partition_columns)
+    def delete_some() -> None:
+        admin = KafkaAdminClient(bootstrap_servers=broker.bootstrap_servers)
+        admin.delete_records({Name(topic, 0): 40})
+        admin.close()
 
     sink = ParquetSink(spark, table, group)
     with pytest.raises(SomethingWrong, match=f"batch 1: deleted by retention .*: {topic}-0 offsets 0 to 39"):
-        loaded(spark, shim, group, Meanwhile(sink), Loading([topic], Reading(shim.bootstrap)))
+        loaded(spark, shim, group, Meanwhile(sink, before=delete_some), Loading([topic], Reading(shim.bootstrap)))
     assert sink.last() is None
     assert of_topic(ClusterOfGroup(shim.bootstrap, group, {}).committed(), topic) == {}
+
+
+def test_a_timestamp_that_is_no_time(
+    spark: SparkSession, broker: Broker, shim: Shim, make_topic: TopicFactory, group: str, table: str
+) -> None:
+    """Brokers before 4.0 took any by default, and some producers give microseconds."""
+    topic = make_topic(2, config={"message.timestamp.after.max.ms": str(2**63 - 1)})
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+    for timestamp in (1_700_000_000_000, LATEST_TIMESTAMP_MS, LATEST_TIMESTAMP_MS + 1):
+        producer.produce(topic, value=b"", partition=1, timestamp=timestamp)
+    assert producer.flush(60) == 0
+    sink = ParquetSink(spark, table, group)
+    loading = Loading([topic], Reading(shim.bootstrap), most=2)
+    with pytest.raises(SomethingWrong, match=f"batch 2: no time .*: the timestamp of {topic}-1 at offset 2$"):
+        loaded(spark, shim, group, sink, loading)
+    assert spark.read.parquet(table).count() == 2
 
 
 _FIELDS = [{"name": "id", "type": "long"}, {"name": "s", "type": "string"}]
@@ -302,18 +349,6 @@ def test_where_a_load_from_the_end_began_outlives_the_groups_offsets(
     assert sorted(of_topic(last.ends, topic).values()) == [10, 11]
 
 
-class Overtaken(BreaksOff):
-    """Another load adds the same batch, just before."""
-
-    def __init__(self, sink: Sink, other: Callable[[], object]) -> None:
-        super().__init__(sink)
-        self._other = other
-
-    def add(self, record: BatchRecord, frame: DataFrame, partition_columns: Sequence[str]) -> None:
-        self._other()
-        self._sink.add(record, frame, partition_columns)
-
-
 @pytest.mark.parametrize("form", ["parquet", pytest.param("delta", marks=pytest.mark.soak)])
 def test_two_groups_share_a_table_and_two_loads_of_one_group_do_not(
     spark: SparkSession, broker: Broker, shim: Shim, make_topic: TopicFactory, group: str, table: str, form: str
@@ -329,7 +364,7 @@ def test_two_groups_share_a_table_and_two_loads_of_one_group_do_not(
 
     fill(broker.bootstrap_servers, topic, 1, 50)
     sink = SINKS[form](spark, table, one)
-    overtaken = Overtaken(sink, lambda: loaded(spark, shim, one, SINKS[form](spark, table, one), loading))
+    overtaken = Meanwhile(sink, before=lambda: loaded(spark, shim, one, SINKS[form](spark, table, one), loading))
     with pytest.raises(SomethingWrong):
         loaded(spark, shim, one, overtaken, loading)
     assert spark.read.format(form).load(table).count() == 150

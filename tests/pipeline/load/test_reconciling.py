@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
 from pipeline.errors import NotDone
 from pipeline.load.offsets import Range, TopicPartition
-from pipeline.load.reconciling import check_same, reconcile
+from pipeline.load.reconciling import check_same, made_anew, reconcile
 from pipeline.load.record import BadRecord, BatchRecord, read_record
 
 A0, A1 = TopicPartition("a", 0), TopicPartition("a", 1)
@@ -62,6 +63,13 @@ def test_a_topic_made_anew_is_refused() -> None:
     assert check_same(LAST, "c", {"a": "id-2"}, accept=True) == {"a"}
     assert check_same(LAST, "c", {"a": "id-1", "b": "id-9"}, accept=False) == set()
     assert reconcile(LAST, {}, [A0], anew={"a"}).starts == {}
+
+
+def test_brokers_that_have_come_to_have_ids_or_none_have_the_same_topics() -> None:
+    before = replace(LAST, topic_ids={"a": ""})
+    assert check_same(before, "c", {"a": "id-1"}, accept=False) == set()
+    assert check_same(LAST, "c", {"a": ""}, accept=False) == set()
+    assert made_anew({"a": "id-1", "b": "", "c": "id-3"}, {"a": "id-2", "b": "id-4", "c": "", "d": "id-5"}) == {"a"}
 
 
 def test_another_cluster_is_refused() -> None:

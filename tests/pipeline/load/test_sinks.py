@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pipeline.errors import SomethingWrong
+from pipeline.errors import NotDone, SomethingWrong
 from pipeline.load.delta import DeltaSink
 from pipeline.load.offsets import TopicPartition
 from pipeline.load.parquet import ParquetSink
@@ -66,3 +66,11 @@ def test_what_another_group_is_loading_is_left_alone(spark: SparkSession, frame:
         folder.mkdir(parents=True)
     ParquetSink(spark, str(tmp_path / "table"), "a").add(record("a", 1), frame, ())
     assert sorted(loading.iterdir()) == sorted(under_way)
+
+
+def test_a_folder_that_looks_like_a_batch_and_is_none(spark: SparkSession, frame: DataFrame, tmp_path: Path) -> None:
+    foreign = tmp_path / "table" / "batch=somebody"
+    foreign.mkdir(parents=True)
+    with pytest.raises(NotDone, match=f"{foreign} is no batch of a load: _schema.json is missing"):
+        ParquetSink(spark, str(tmp_path / "table"), "g").add(record("g", 1), frame, ())
+    assert [*(tmp_path / "table").iterdir()] == [foreign]
