@@ -4,16 +4,19 @@ passes the others' requests on. Reading decides nothing about a group: the shim 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import Any, Final, NamedTuple
 
 from pipeline.audit.brokers import Brokers
 from pipeline.audit.patience import BrokerRefused, NotYet, patiently, raise_for
 from pipeline.audit.portions import portions
-from pipeline.audit.words import NO_PARTITION, CannotRead, LogEnds, Reading
+from pipeline.audit.words import NO_LEADER, NO_PARTITION, CannotRead, LogEnds, Reading
 from protocol.messages import find_coordinator, list_groups, list_offsets, offset_fetch
+from protocol.partition import partition_for
 
+_OFFSETS_TOPIC: Final = "__consumer_offsets"
+_NO_LEADER: Final = f"its partition of {_OFFSETS_TOPIC} has no leader"
 _LIST_GROUPS: Final = (0, 5)
 _FETCH: Final = (2, 9)
 """Version 2 asks for all topics; 10 names them by id."""
@@ -26,7 +29,7 @@ _LATEST, _EARLIEST = -1, -2
 
 
 class Wanted(NamedTuple):
-    """``node``: the broker that lists the group."""
+    """``node``: the broker that lists the group, or NO_LEADER."""
 
     group: str
     node: int
@@ -40,6 +43,14 @@ def groups_listed(brokers: Brokers) -> dict[str, int]:
             if listed.group_type.lower() != "share":
                 found[listed.group_id] = node
     return found
+
+
+def led_by_nobody(brokers: Brokers, groups: Iterable[str]) -> set[str]:
+    """Of these groups those whose partition of `__consumer_offsets` has no leader. Raises CannotRead."""
+    (topic,) = brokers.metadata([_OFFSETS_TOPIC]).topics
+    led = {each.partition_index for each in topic.partitions if each.leader_id >= 0}
+    count = len(topic.partitions)
+    return {group for group in groups if count and partition_for(group, count) not in led}
 
 
 def _listed(brokers: Brokers, node: int) -> tuple[list_groups.ListedGroup, ...]:
@@ -56,11 +67,15 @@ def _plainly(ask: Any) -> Any:
 
 
 def read_committed(place: str, brokers: Brokers, wanted: Sequence[Wanted]) -> Iterator[Reading]:
-    """All offsets of these groups. One whose offsets are refused has a single reading, with the problem.
+    """All offsets of these groups. One whose offsets are refused, or that nobody has, has a single reading, with the
+    problem.
 
     Raises :class:`CannotRead`.
     """
     for node, its in groupby(sorted(wanted, key=lambda each: each.node), key=lambda each: each.node):
+        if node == NO_LEADER:
+            yield from (_problem(place, each.group, f"group {each.group}: {_NO_LEADER}") for each in its)
+            continue
         many = brokers.newest(node, offset_fetch.API, _FETCH) >= _FETCH_MANY
         for some in portions((each.group for each in its), _GROUPS_A_REQUEST if many else 1):
             yield from _read_some(place, brokers, node, some, many=many)
@@ -90,7 +105,7 @@ def _readings(place: str, brokers: Brokers, answered: Any, *, many: bool) -> Ite
         try:
             settled = patiently(lambda: _alone(brokers, group, many=many))
         except BrokerRefused as error:
-            yield Reading(place, group, "", NO_PARTITION, None, None, None, read_ms, str(error))
+            yield _problem(place, group, str(error))
             return
     for topic in settled.topics:
         for each in topic.partitions:
@@ -98,6 +113,10 @@ def _readings(place: str, brokers: Brokers, answered: Any, *, many: bool) -> Ite
                 yield Reading(
                     place, group, topic.name, each.partition_index, each.committed_offset, None, None, read_ms
                 )
+
+
+def _problem(place: str, group: str, problem: str) -> Reading:
+    return Reading(place, group, "", NO_PARTITION, None, None, None, time.time_ns() // 1_000_000, problem)
 
 
 def _raise_for_all(answered: Any) -> None:

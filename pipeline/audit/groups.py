@@ -6,11 +6,11 @@ from fnmatch import fnmatchcase
 
 from pipeline.audit.asked import Asked
 from pipeline.audit.brokers import Brokers
-from pipeline.audit.committed import groups_listed
+from pipeline.audit.committed import groups_listed, led_by_nobody
 from pipeline.audit.ensemble import Ensemble
 from pipeline.audit.steps import steps_of_groups
 from pipeline.audit.verdicts import NOT_KNOWN
-from pipeline.audit.words import WhereGroup
+from pipeline.audit.words import NO_LEADER, WhereGroup
 
 
 def find_groups(asked: Asked) -> list[WhereGroup]:
@@ -22,6 +22,8 @@ def find_groups(asked: Asked) -> list[WhereGroup]:
             in_zookeeper = set(ensemble.groups())
     with Brokers("the shim", addresses.shim) as shim, Brokers("the cluster", addresses.upstream) as upstream:
         at_shim, at_brokers = groups_listed(shim), groups_listed(upstream)
+        unlisted = (in_zookeeper | at_shim.keys()) - at_brokers.keys()
+        at_brokers |= dict.fromkeys(led_by_nobody(upstream, unlisted), NO_LEADER)
     steps = None if asked.admin is None else steps_of_groups(asked.admin)
     return [
         WhereGroup(

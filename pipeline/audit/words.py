@@ -14,6 +14,9 @@ PLACES: Final = (ZOOKEEPER, LOG, UPSTREAM)
 NO_PARTITION: Final = -1
 """Of a reading that is about a group or a topic as a whole, and has a problem."""
 
+NO_LEADER: Final = -1
+"""Instead of the broker that lists a group: none can, as its partition of `__consumer_offsets` has no leader."""
+
 
 class CannotRead(Exception):
     """A place does not answer, or does not do what it is asked. The message is one line that names the place."""
@@ -85,8 +88,8 @@ class LogEnds(NamedTuple):
 
 class WhereGroup(NamedTuple):
     """Where a group's offsets are to be looked for. ``log_node``, ``upstream_node``: id of the broker that lists it at
-    the shim and at the brokers, None where none does. ``step``: its step at the shim, such as ``kafka+dual``; "" where
-    the shim has not heard of it, None where the steps were not asked for."""
+    the shim and at the brokers, None where none does, NO_LEADER where none can. ``step``: its step at the shim, such as
+    ``kafka+dual``; "" where the shim has not heard of it, None where the steps were not asked for."""
 
     group: str
     in_zookeeper: bool

@@ -13,16 +13,19 @@ import pytest
 
 from pipeline.audit.addresses import servers
 from pipeline.audit.auditing import audit
-from pipeline.audit.brokers import Address, Connection
+from pipeline.audit.brokers import Address, Brokers, Connection
+from pipeline.audit.committed import Wanted, read_committed
 from pipeline.audit.ensemble import Ensemble
 from pipeline.audit.groups import find_groups
 from pipeline.audit.table import COLUMNS
-from pipeline.audit.words import NO_PARTITION, CannotRead, Reading
-from shim.demo.parts import Broker, free_port
+from pipeline.audit.words import NO_LEADER, NO_PARTITION, UPSTREAM, CannotRead, Reading
+from shim.demo.parts import Broker, Cluster, free_port
 from tests.conftest import TopicFactory
 from tests.migration.test_first_contact import commit
 from tests.offsets.conftest import kazoo, put
 from tests.pipeline.audit.conftest import asked
+from tests.shim_process import Shim
+from tests.waiting import wait_until
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -92,6 +95,37 @@ def test_a_place_that_goes_while_it_is_read_is_one_line(
     with pytest.raises(CannotRead) as raised:
         audit(spark, gone, wheres)
     assert str(raised.value) == f"the cluster: no broker answers at {nobody}: Connection refused"
+
+
+def test_groups_that_no_broker_can_list_are_not_missing(tmp_path: Path, make_topic: TopicFactory) -> None:
+    """They were differences: the shim had them, and the cluster did not seem to."""
+    cluster = Cluster(tmp_path / "cluster", brokers=2, properties={"offsets.topic.replication.factor": 1})
+    with cluster, Shim(cluster.bootstrap_servers, tmp_path / "data") as shim:
+        topic = make_topic(replication_factor=2, on=cluster)
+        groups = [f"group-{number}" for number in range(8)]
+        for group in groups:
+            commit(shim.bootstrap, group, topic, 1)
+        gone = next(broker for broker in cluster.brokers if not broker.is_controller)
+        question = asked(shim.bootstrap, cluster.bootstrap_servers, None, groups="group-*")
+
+        def upstream_nodes() -> dict[str, int | None]:
+            try:
+                return {each.group: each.upstream_node for each in find_groups(question)}
+            except CannotRead:  # the cluster, or the shim, does not know yet that the broker has gone
+                return {}
+
+        wait_until(lambda: None not in {upstream_nodes().get(group) for group in groups}, "the mirror is behind", 30)
+        before = upstream_nodes()
+        unled = {group for group, node in before.items() if node == gone.node_id}
+        gone.kill()
+        wait_until(lambda: NO_LEADER in upstream_nodes().values(), "the broker counts as there", 60)
+        assert upstream_nodes() == before | dict.fromkeys(unled, NO_LEADER)
+        with Brokers("the cluster", question.addresses.upstream) as brokers:
+            found = list(read_committed(UPSTREAM, brokers, [Wanted(group, NO_LEADER) for group in unled]))
+    why = "its partition of __consumer_offsets has no leader"
+    assert {(each.group, each.topic, each.partition, each.problem) for each in found} == {
+        (group, "", NO_PARTITION, f"group {group}: {why}") for group in unled
+    }
 
 
 def test_where_there_is_nothing_nothing_differs(
