@@ -119,6 +119,8 @@ def serve_command(config: Path | None, assignments: tuple[str, ...], **options: 
     from shim.workers.at_parent import Worker
     from shim.workers.parent import CannotGoOn, Parent, of_worker
 
+    gc.freeze()  # what was imported stays: no collection is to look at it again, nor the last one, when it ends
+
     said = {
         name: (option, value)
         for name, option in OPTIONS.items()
