@@ -22,7 +22,9 @@ from hypothesis import HealthCheck, settings
 
 from shim.demo.parts import Broker, Cluster, ZooKeeper
 from shim.demo.parts.metadata import cluster_view
+from tests import shim_process
 from tests.shim_process import OFFSETS_LOG
+from tests.template import Template
 
 # How long an example, or making one, takes says how busy the machine is.
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -56,6 +58,15 @@ class TopicFactory(Protocol):
         config: Mapping[str, str] | None = None,
         on: Broker | Cluster | None = None,
     ) -> str: ...
+
+
+def pytest_configure() -> None:
+    shim_process.template = Template()
+
+
+def pytest_unconfigure() -> None:
+    if shim_process.template is not None:
+        shim_process.template.end()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -98,7 +109,8 @@ def _processor_seconds() -> tuple[float, float]:
     """Of this process, and of those that it has begun and reaped: a part that serves the whole session is in neither
     before its end."""
     own, begun = map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
-    return own.ru_utime + own.ru_stime, begun.ru_utime + begun.ru_stime
+    copies = shim_process.template.seconds if shim_process.template else 0.0
+    return own.ru_utime + own.ru_stime, begun.ru_utime + begun.ru_stime + copies
 
 
 @pytest.fixture

@@ -13,6 +13,7 @@ from shim.demo.parts import Broker, StartFailed, free_port_range
 from shim.demo.parts.process import Child
 from tests.hands_on_disk import hands_on_disk, passed_through
 from tests.hands_on_topic import hands_on_topic
+from tests.template import Template
 
 _HOST = "127.0.0.1"
 _READY = "offset-shim ready"
@@ -33,6 +34,10 @@ _LEAST_SEGMENT_BYTES = 1_048_576  # that brokers of 4.3 take for a topic
 
 OFFSETS_LOG: Final = os.environ.get("OFFSETS_LOG", "local")
 """Where the log of every shim is whose test does not say: as in `offsets.log`."""
+
+template: Template | None = None
+"""What shims are copies of. Where there is none, each is begun by its command line; so is one that has a patch, always:
+what was imported before that may have taken what it changes."""
 
 
 class Shim:
@@ -131,7 +136,12 @@ class Shim:
             return
         self.log_file.parent.mkdir(parents=True, exist_ok=True)
         with self.log_file.open("ab") as stderr:
-            self._child = Child(self._command(), ready=_READY, stderr=stderr)
+            if template is None or self.patch:
+                program = (sys.executable, "-c", f"{self.patch}\nfrom shim.main import cli\ncli()")
+                self._child = Child([*program, *self._arguments()], ready=_READY, stderr=stderr)
+            else:
+                argv = ["offset-shim", *self._arguments()]
+                self._child = Child(argv, ready=_READY, stderr=stderr, spawned_by=template.spawn)
 
     def wait_ready(self) -> None:
         """The second half of `start`. Raises StartFailed, and the process is gone then."""
@@ -187,10 +197,9 @@ class Shim:
         assert status is not None, "it is gone and reaped"
         return status
 
-    def _command(self) -> list[str]:
+    def _arguments(self) -> list[str]:
         return [
-            *(sys.executable, "-c", f"{self.patch}\nfrom shim.main import cli\ncli()", "serve"),
-            *("--bootstrap-servers", self.bootstrap_servers),
+            *("serve", "--bootstrap-servers", self.bootstrap_servers),
             *("--listen", self.bootstrap),
             *("--data-dir", str(self.data_dir)),
             *(text for name, value in self.settings.items() for text in ("--set", f"{name}={value}")),

@@ -14,8 +14,8 @@ import sys
 PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
 
-def main() -> None:
-    parent, program = int(sys.argv[1]), sys.argv[2:]
+def die_with(parent: int) -> None:
+    """Have this process killed when that one, its parent, dies. Raises SystemExit where it cannot be, or has died."""
     if sys.platform == "linux":
         libc = ctypes.CDLL(None, use_errno=True)
         if libc.prctl(PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0) != 0:
@@ -23,6 +23,11 @@ def main() -> None:
     # The parent may have died before the signal was asked for; then nobody would ever send it.
     if os.getppid() != parent:
         sys.exit("the parent process is gone")
+
+
+def main() -> None:
+    parent, program = int(sys.argv[1]), sys.argv[2:]
+    die_with(parent)
     # Python ignores these two at start-up, and what is ignored stays ignored across exec.
     for ignored in (signal.SIGPIPE, signal.SIGXFSZ):
         signal.signal(ignored, signal.SIG_DFL)

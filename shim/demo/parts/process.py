@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from pathlib import Path
-from typing import IO
+from typing import IO, Protocol
 
 _LAUNCHER = Path(__file__).with_name("die_with_parent.py")
 _TAIL_LINES = 30
@@ -18,18 +18,48 @@ _ERROR_LINES = 40
 _LOG_LINE = "["  # every line of log4j's and ZooKeeper's logs begins so, and no line of a stack trace does
 _ERROR_MARKS = (" ERROR ", " FATAL ", "Exception in thread")
 
-_Output = int | IO[bytes] | None
+Output = int | IO[bytes] | None
 
 
 class StartFailed(RuntimeError):
     """A process ended, or let its time limit pass, before it said that it had started. Carries its last output."""
 
 
+class Spawned(Protocol):
+    """A program that was started, as `subprocess.Popen` has it: `stdout` is a pipe of lines, `stdin` may be one."""
+
+    @property
+    def pid(self) -> int: ...
+    @property
+    def stdin(self) -> IO[str] | None: ...
+    @property
+    def stdout(self) -> IO[str] | None: ...
+    @property
+    def returncode(self) -> int | None:
+        """Exit status, negative for a signal; None until `wait` has returned."""
+
+    def await_end(self) -> None:
+        """Without reaping it: the pid stays its own."""
+
+    def wait(self) -> int:
+        """For its end; it is reaped on return. Gives back `returncode`."""
+
+
+class Spawn(Protocol):
+    def __call__(self, argv: Sequence[str], *, stdin: Output, stderr: Output, cwd: Path | None) -> Spawned:
+        """As the function `spawn`."""
+
+
+class _Process(subprocess.Popen[str]):
+    def await_end(self) -> None:
+        os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)
+
+
 class _Starter:
     """The one thread that forks, alive until this process ends: the parent-death signal follows the forking thread."""
 
     def __init__(self) -> None:
-        self._requests: queue.SimpleQueue[tuple[Callable[[], subprocess.Popen[str]], Future[subprocess.Popen[str]]]]
+        self._requests: queue.SimpleQueue[tuple[Callable[[], _Process], Future[_Process]]]
         self._requests = queue.SimpleQueue()
         threading.Thread(target=self._serve, name="parts-starter", daemon=True).start()
 
@@ -41,8 +71,8 @@ class _Starter:
             except BaseException as error:
                 answer.set_exception(error)
 
-    def start(self, request: Callable[[], subprocess.Popen[str]]) -> subprocess.Popen[str]:
-        answer: Future[subprocess.Popen[str]] = Future()
+    def start(self, request: Callable[[], _Process]) -> _Process:
+        answer: Future[_Process] = Future()
         self._requests.put((request, answer))
         try:
             return answer.result()
@@ -51,7 +81,7 @@ class _Starter:
             raise
 
 
-def _discard(answer: Future[subprocess.Popen[str]]) -> None:
+def _discard(answer: Future[_Process]) -> None:
     if answer.exception() is None:
         process = answer.result()
         process.kill()
@@ -73,12 +103,12 @@ os.register_at_fork(after_in_child=_forget_starter)  # threads do not survive a 
 def spawn(
     argv: Sequence[str],
     *,
-    stdin: _Output = subprocess.DEVNULL,
-    stdout: _Output = subprocess.PIPE,
-    stderr: _Output = subprocess.STDOUT,
+    stdin: Output = subprocess.DEVNULL,
+    stdout: Output = subprocess.PIPE,
+    stderr: Output = subprocess.STDOUT,
     cwd: Path | None = None,
     env: Mapping[str, str] | None = None,
-) -> subprocess.Popen[str]:
+) -> _Process:
     """Start `argv` (program as an absolute path) so that it dies when this process does, however this one ends.
 
     It gets a session of its own, so that Ctrl-C at a terminal leaves it to its owner to stop it in order.
@@ -87,8 +117,8 @@ def spawn(
     global _starter
     command = [sys.executable, "-I", "-S", str(_LAUNCHER), str(os.getpid()), *argv]
 
-    def request() -> subprocess.Popen[str]:
-        return subprocess.Popen(
+    def request() -> _Process:
+        return _Process(
             command,
             stdin=stdin,
             stdout=stdout,
@@ -112,7 +142,7 @@ class Child:
     """A running program, its standard output read line by line by a thread until it ends.
 
     `ready`: a text in the line that says the program has started. `log`: a file that gets every line, appended.
-    `on_line` is called in the reading thread, without the line's end.
+    `on_line` is called in the reading thread, without the line's end. `spawned_by` starts it, in place of `spawn`.
     """
 
     def __init__(
@@ -122,9 +152,10 @@ class Child:
         ready: str | None = None,
         log: Path | None = None,
         on_line: Callable[[str], None] | None = None,
-        stdin: _Output = subprocess.DEVNULL,
-        stderr: _Output = subprocess.STDOUT,
+        stdin: Output = subprocess.DEVNULL,
+        stderr: Output = subprocess.STDOUT,
         cwd: Path | None = None,
+        spawned_by: Spawn = spawn,
     ) -> None:
         self._ready_text = ready
         self._on_line = on_line
@@ -137,7 +168,7 @@ class Child:
         self._reaping = threading.Lock()
         log_file = log.open("a", encoding="utf-8") if log else None
         try:
-            self.process = spawn(argv, stdin=stdin, stderr=stderr, cwd=cwd)
+            self.process = spawned_by(argv, stdin=stdin, stderr=stderr, cwd=cwd)
         except BaseException:
             if log_file:
                 log_file.close()
@@ -161,8 +192,7 @@ class Child:
             output.close()
             if log_file:
                 log_file.close()
-            # Waits without reaping, so that the pid stays this child's own for as long as a signal may be on its way.
-            os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)
+            self.process.await_end()  # unreaped: the pid stays this child's own while a signal may be on its way
             with self._reaping:
                 self.process.wait()
             self._ended.set()
