@@ -8,7 +8,6 @@ import re
 import resource
 import socket
 import sys
-import time
 import uuid
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
@@ -25,13 +24,13 @@ from shim.demo.parts.metadata import cluster_view
 from tests import shim_process
 from tests.shim_process import OFFSETS_LOG
 from tests.template import Template
+from tests.waiting import wait_until
 
 # How long an example, or making one, takes says how busy the machine is.
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("untimed")
 
 _TOPIC_TIMEOUT_S = 30.0
-_POLL_S = 0.02
 _DEAREST = 20
 _DEAR_S = 5
 _SECONDS_OF_FILES: defaultdict[str, float] = defaultdict(float)
@@ -222,8 +221,7 @@ def _create(part: Broker | Cluster, new: NewTopic) -> None:
 
 
 def _wait_known(broker: Broker, topic: str, partitions: int) -> None:
-    deadline = time.monotonic() + _TOPIC_TIMEOUT_S
-    while len(cluster_view(broker.host, broker.port, (topic,)).leaders) != partitions:
-        if time.monotonic() > deadline:
-            raise TimeoutError(f"broker {broker.node_id} does not know leaders for {partitions} partitions of {topic}")
-        time.sleep(_POLL_S)  # a broker tells nobody when its picture of the cluster changes
+    wait_until(
+        lambda: len(cluster_view(broker.host, broker.port, (topic,)).leaders) == partitions,
+        f"broker {broker.node_id} does not know leaders for {partitions} partitions of {topic}",
+    )

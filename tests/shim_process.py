@@ -14,6 +14,7 @@ from shim.demo.parts.process import Child
 from tests.hands_on_disk import hands_on_disk, passed_through
 from tests.hands_on_topic import hands_on_topic
 from tests.template import Template
+from tests.waiting import wait_until
 
 _HOST = "127.0.0.1"
 _READY = "offset-shim ready"
@@ -120,6 +121,13 @@ class Shim:
     def log(self) -> str:
         """All that it wrote to standard error, over all its starts."""
         return self.log_file.read_text(encoding="utf-8", errors="replace") if self.log_file.exists() else ""
+
+    def wait_logged(self, words: str, behind: int = 0) -> None:
+        """Until `log` has them, behind so many characters: a file tells nobody that it has grown.
+
+        Raises TimeoutError with the log's end.
+        """
+        wait_until(lambda: words in self.log()[behind:], lambda: f"not said: {words}\n{self.log()[-_LOG_SHOWN:]}")
 
     def start(self) -> Self:
         """Start it; returns when it has said that it is ready. Nothing happens when it runs already.

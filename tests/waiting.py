@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Awaitable, Callable
+from typing import Final, TypeVar
+
+T = TypeVar("T")
 
 _SECONDS: Final = 60.0
 _LOOKS_AGAIN_SECONDS: Final = 0.001
@@ -19,10 +21,26 @@ async def until(condition: Callable[[], object], seconds: float = _SECONDS) -> N
             await asyncio.sleep(_LOOKS_AGAIN_SECONDS)
 
 
-def wait_until(condition: Callable[[], object], what: str = "it has not come true", seconds: float = _SECONDS) -> None:
-    """For what is in another one. ``what``: the trouble where it never is. Raises TimeoutError."""
+async def until_told(
+    ask: Callable[[], Awaitable[T | None]], seconds: float = _SECONDS, *, again_seconds: float = _ASKS_AGAIN_SECONDS
+) -> T:
+    """For what has to be asked for: the first answer that is something. Raises TimeoutError."""
+    async with asyncio.timeout(seconds):
+        while not (told := await ask()):  # noqa: ASYNC110  # nor has this
+            await asyncio.sleep(again_seconds)
+    return told
+
+
+def wait_until(
+    condition: Callable[[], T | None],
+    what: str | Callable[[], object] = "it has not come true",
+    seconds: float = _SECONDS,
+) -> T:
+    """For what is in another one: what it gives once that is something. ``what``: the trouble where it never is, or who
+    tells it then. Raises TimeoutError."""
     deadline = time.monotonic() + seconds
-    while not condition():
+    while not (found := condition()):
         if time.monotonic() > deadline:
-            raise TimeoutError(what)
+            raise TimeoutError(what if isinstance(what, str) else what())
         time.sleep(_ASKS_AGAIN_SECONDS)
+    return found

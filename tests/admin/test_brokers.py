@@ -22,9 +22,9 @@ from tests.admin.broker_groups import (
 from tests.admin.running import commit_record, log, plainly, served, write_log
 from tests.legacy.parts import KAFKA_0_10, KAFKA_3, LegacyBroker
 from tests.protocol_live.place import Place
+from tests.waiting import wait_until
 
 HOUR_MS = 3_600_000
-TIMEOUT_S = 30.0
 UNDECIDED = "a transaction that has not ended may change this"
 # offsets.topic.compression.codec
 SNAPPY, LZ4, ZSTD = 2, 3, 4
@@ -192,10 +192,7 @@ def test_what_is_older_than_a_broker_keeps_it(tmp_path: Path) -> None:
         assert log("export", "--data-dir", data_dir, *to_folder).status == 0
         put_in_place(exported, broker.data)
         with broker, Place(broker.port, broker.release) as place:
-            deadline = time.monotonic() + TIMEOUT_S
-            while fetch(place, [over]):
-                assert time.monotonic() < deadline, "no offset expires"
-                time.sleep(0.1)
+            wait_until(lambda place=place: not fetch(place, [over]), "no offset expires")  # type: ignore[misc]
             assert fetch(place, [idle]) == expected
 
 

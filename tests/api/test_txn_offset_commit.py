@@ -29,11 +29,12 @@ from shim.coordinator.state.partition_state import PartitionState
 from shim.metrics import AnswerCounts
 from shim.security.rights import Rights
 from tests.following.believed import any_topic
-from tests.following.cluster_log import UNSTABLE, Cluster, eventually, fetched, follows, ready, until
+from tests.following.cluster_log import UNSTABLE, Cluster, fetched, follows, ready, until_fetched
 from tests.migration.placed import EVERYTHING_SERVED, NOWHERE_ELSE
 from tests.runtime.held_log import WAIT_SECONDS
 from tests.runtime.running import PARTITIONS, TOPIC, Running, running
 from tests.security.authorizers import NO_AUTHORIZER
+from tests.waiting import until
 
 VERSION = 3
 GROUP = "g"
@@ -223,7 +224,7 @@ async def test_it_is_not_read_in_time(tmp_path: Path) -> None:
         assert await at.client.told() == ErrorCode.COORDINATOR_NOT_AVAILABLE
         at.cluster.commit(GROUP, 5)
         await ready(at.services.transactions, GROUP)
-        await until(at.shim, GROUP, UNSTABLE)
+        await until_fetched(at.shim, GROUP, UNSTABLE)
 
 
 async def test_the_batch_of_one_that_was_given_up_does_not_answer_the_next(tmp_path: Path) -> None:
@@ -247,7 +248,7 @@ async def test_the_batch_of_one_that_was_given_up_does_not_answer_the_next(tmp_p
         at.client.broker_says(ErrorCode.NONE)
         await waiting
         at.cluster.readable.set()
-        await eventually(lambda: at.followed_to() == 2)
+        await until(lambda: at.followed_to() == 2)
         assert not at.client.answer.done()
         assert await fetched(at.shim, GROUP) == UNSTABLE
         at.cluster.commit(GROUP, 5)
@@ -312,10 +313,10 @@ async def test_also_when_the_partition_was_read_back_between(tmp_path: Path) -> 
         at.shim.log.files.fail("pwrite", errno.EIO)
         await at.shim.commit(GROUP, 1).result()
         at.shim.log.files.heal()
-        await eventually(lambda: runtime.coordinator(runtime.partition_of(GROUP)) not in (None, before))
-        await until(at.shim, GROUP, (0, -1))
+        await until(lambda: runtime.coordinator(runtime.partition_of(GROUP)) not in (None, before))
+        await until_fetched(at.shim, GROUP, (0, -1))
         await ready(transactions, GROUP)
         assert at.cluster.counted == 2, "nothing new was overdue"
         await not_read_in_time(at)
         assert transactions.ready(GROUP) is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-        await eventually(lambda: at.cluster.counted == 3)
+        await until(lambda: at.cluster.counted == 3)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,6 +16,7 @@ from protocol.errors import ErrorCode
 from protocol.messages import describe_groups, find_coordinator
 from protocol.messages.describe_groups import DescribeGroupsRequest
 from shim.demo.parts import Broker, free_port_range
+from tests.waiting import wait_until
 from tests.wire import WireClient
 
 TIMEOUT_S: Final = 30.0
@@ -24,7 +24,6 @@ CLIENT: Final = "User:ANONYMOUS"
 """Whoever comes to the plain listener. All others have names, and are super users."""
 
 _HOST: Final = "127.0.0.1"
-_POLL_S: Final = 0.02
 _PASSWORD: Final = "admin's own"
 
 
@@ -104,11 +103,11 @@ class Guarded:
             future.result(TIMEOUT_S)
 
     def _until(self, rules: Iterable[Rule], *, there: bool) -> None:
-        deadline = time.monotonic() + TIMEOUT_S
         for rule in rules:
-            while bool(self.admin.describe_acls(rule.filter).result(TIMEOUT_S)) is not there:
-                assert time.monotonic() < deadline, f"the broker goes on as if {rule} had not changed"
-                time.sleep(_POLL_S)  # it tells nobody when its authorizer has heard of it
+            wait_until(
+                lambda rule=rule: bool(self.admin.describe_acls(rule.filter).result(TIMEOUT_S)) is there,  # type: ignore[misc]
+                f"the broker goes on as if {rule} had not changed",
+            )
 
 
 def made_broker(folder: Path, *, has_authorizer: bool = True, instead_of: Broker | None = None) -> Broker:
@@ -159,12 +158,11 @@ def _have_a_coordinator(guarded: Guarded) -> None:
     """A broker makes its topic of offsets when somebody looks for a coordinator."""
     guarded.admin.list_consumer_groups(request_timeout=TIMEOUT_S).result(TIMEOUT_S)
     with WireClient(guarded.port) as client:
-        deadline = time.monotonic() + TIMEOUT_S
-        while True:
+
+        def has_one() -> bool:
             find = find_coordinator.FindCoordinatorRequest(key="g-describe", key_type=0)
             client.ask(find_coordinator.API, 1, find)
             (group,) = client.ask(describe_groups.API, 0, DescribeGroupsRequest(("g-describe",))).groups
-            if group.error_code == ErrorCode.NONE:
-                return
-            assert time.monotonic() < deadline, f"no coordinator: {group}"
-            time.sleep(_POLL_S)
+            return group.error_code == ErrorCode.NONE
+
+        wait_until(has_one, "no coordinator")

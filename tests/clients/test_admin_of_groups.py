@@ -28,6 +28,7 @@ from shim.demo.parts import Broker, tools
 from tests.clients.group_view import GroupView
 from tests.conftest import TopicFactory
 from tests.shim_process import Shim
+from tests.waiting import wait_until
 from tests.wire import WireClient
 
 _COMMANDS = str(Path(__file__).with_name("ConsumerGroupCommands.java"))
@@ -71,11 +72,8 @@ def _ended(status: str, printed: str) -> Ended:
 def _coordinators_there(broker: Broker) -> None:
     """The broker makes its offsets topic when it is first asked for a coordinator; not every client waits for that."""
     request = FindCoordinatorRequest(key_type=0, coordinator_keys=("any",))
-    deadline = time.monotonic() + _TIMEOUT_S
     with WireClient(broker.port) as client:
-        while client.ask(FIND_COORDINATOR, 4, request).coordinators[0].error_code:
-            assert time.monotonic() < deadline, "no coordinator"
-            time.sleep(0.05)
+        wait_until(lambda: not client.ask(FIND_COORDINATOR, 4, request).coordinators[0].error_code, "no coordinator")
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 
 import pytest
@@ -11,22 +10,20 @@ from protocol.errors import ErrorCode
 from protocol.messages import find_coordinator
 from shim.demo.parts import Cluster
 from tests.shim_process import Shim
+from tests.waiting import wait_until
 from tests.wire import WireClient
-
-_COORDINATOR_TIMEOUT_S = 30.0
-_POLL_S = 0.05
 
 
 @pytest.fixture(scope="module")
 def coordinators(cluster: Cluster) -> None:
     """The cluster knows a coordinator for every group: its first FindCoordinator request creates its offsets topic."""
     request = find_coordinator.FindCoordinatorRequest("the first group")
-    deadline = time.monotonic() + _COORDINATOR_TIMEOUT_S
     for broker in cluster.brokers:
         with WireClient(broker.port, broker.host) as client:
-            while client.ask(find_coordinator.API, 2, request).error_code != ErrorCode.NONE:
-                assert time.monotonic() < deadline, f"broker {broker.node_id} knows no coordinator"
-                time.sleep(_POLL_S)  # a broker tells nobody when its picture of the cluster changes
+            wait_until(
+                lambda client=client: client.ask(find_coordinator.API, 2, request).error_code == ErrorCode.NONE,  # type: ignore[misc]
+                f"broker {broker.node_id} knows no coordinator",
+            )
 
 
 @pytest.fixture(scope="module")

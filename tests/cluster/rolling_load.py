@@ -21,6 +21,8 @@ from confluent_kafka import (
     TopicPartition,
 )
 
+from tests.waiting import wait_until
+
 PRODUCE_INTERVAL_S = 0.01
 POLL_S = 0.1
 COMMITTED_EVERY = 50  # records
@@ -114,16 +116,17 @@ class RollingLoad:
         A member that leaves makes the others give up what they have not committed: so none leaves before.
         """
         self.enter("end")
-        deadline = time.monotonic() + timeout_seconds
         self._producing.set()
         for thread in self._producers:
             thread.join()
         values = {said.value for said in self.reports.acknowledged}
         self.reports.wait("all is consumed", lambda: self.reports.has_consumed(values), timeout_seconds)
         wanted = high_watermarks(self._bootstrap, self._topic)
-        while (found := committed(self._bootstrap, self._group, self._topic, len(wanted))) != wanted:
-            assert time.monotonic() < deadline, f"committed up to {found} of {wanted}"
-            time.sleep(POLL_S)  # nobody is told of another's commits
+
+        def found() -> list[int]:
+            return committed(self._bootstrap, self._group, self._topic, len(wanted))
+
+        wait_until(lambda: found() == wanted, lambda: f"committed up to {found()} of {wanted}", timeout_seconds)
         self._stop()
 
     def __enter__(self) -> Self:

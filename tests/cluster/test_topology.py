@@ -23,6 +23,7 @@ from tests.cluster.rolling_load import RollingLoad, committed
 from tests.cluster.test_rolling import PARTITIONS, REPORTED, assert_nothing_lost_or_doubled, ends, kinds, told
 from tests.conftest import TopicFactory
 from tests.shim_process import Shim
+from tests.waiting import wait_until
 from tests.wire import WireClient
 
 RECORDS: Final = 100  # acknowledged and consumed after each step
@@ -30,7 +31,6 @@ TIME_LIMIT_S: Final = 60.0
 JOINING: Final = 4
 """The node id of the broker that comes and goes."""
 
-_POLL_S: Final = 0.05
 _PREFERRED: Final = 0
 
 
@@ -53,33 +53,26 @@ def registered(port: int, host: str = "127.0.0.1") -> set[int]:
 
 
 def until_registered(shim: Shim, node_ids: set[int]) -> None:
-    deadline = time.monotonic() + TIME_LIMIT_S
-    while (found := registered(shim.port)) != node_ids:
-        assert time.monotonic() < deadline, found
-        time.sleep(_POLL_S)  # the controller knows it first, and tells the brokers
+    wait_until(lambda: registered(shim.port) == node_ids, lambda: registered(shim.port))
 
 
 def unregister(port: int, host: str = "127.0.0.1") -> None:
     """UnregisterBroker 0 (KIP-631), by hand: asked for until the controller has noticed that the broker is gone."""
     request = struct.pack(">hhihbib", ApiKey.UNREGISTER_BROKER, 0, 1, -1, 0, JOINING, 0)
-    deadline = time.monotonic() + TIME_LIMIT_S
-    while True:
+
+    def error() -> int:
         with WireClient(port, host) as client:
             client.socket.sendall(struct.pack(">i", len(request)) + request)
-            _, _, _, error = struct.unpack_from(">ibih", client.receive_frame())
-        if not error:
-            return
-        assert time.monotonic() < deadline, error
-        time.sleep(_POLL_S)
+            _, _, _, told = struct.unpack_from(">ibih", client.receive_frame())
+        return int(told)
+
+    wait_until(lambda: not error(), error)
 
 
 def until_told(shim: Shim, topic: str, node_ids: set[int]) -> None:
     """Clients are told of these brokers, each at its port, and of no other; and that port is open."""
     wanted = {(node_id, "127.0.0.1", shim.broker_port(node_id)) for node_id in node_ids}
-    deadline = time.monotonic() + TIME_LIMIT_S
-    while (found := told(shim, topic)) != wanted:
-        assert time.monotonic() < deadline, found
-        time.sleep(_POLL_S)  # nobody tells when it has changed
+    wait_until(lambda: told(shim, topic) == wanted, lambda: told(shim, topic))
     for node_id in node_ids:
         WireClient(shim.broker_port(node_id)).close()
 
@@ -89,18 +82,12 @@ def move_partitions(bootstrap: str, topic: str, replicas: Mapping[int, Sequence[
     with closing(KafkaAdminClient(bootstrap_servers=bootstrap)) as admin:
         asked = {TopicPartition(topic, partition): list(nodes) for partition, nodes in replicas.items()}
         assert set(admin.alter_partition_reassignments(asked).values()) == {None}
-        deadline = time.monotonic() + TIME_LIMIT_S
-        while admin.list_partition_reassignments():
-            assert time.monotonic() < deadline
-            time.sleep(_POLL_S)  # nobody tells when it is done
+        wait_until(lambda: not admin.list_partition_reassignments(), "it is not done")
         admin.elect_leaders(_PREFERRED, {topic: list(replicas)})
 
 
 def until_led(shim: Shim, topic: str, wanted: Mapping[int, int]) -> None:
-    deadline = time.monotonic() + TIME_LIMIT_S
-    while (found := leaders(shim.port, topic)) != wanted:
-        assert time.monotonic() < deadline, found
-        time.sleep(_POLL_S)
+    wait_until(lambda: leaders(shim.port, topic) == wanted, lambda: leaders(shim.port, topic))
 
 
 def waits(port: int, topic: str, host: str = "127.0.0.1") -> WireClient:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import time
 import uuid
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -35,6 +34,7 @@ from tests.differential.side import Answer, Side, View, errors_in
 from tests.differential.steps import OTHER, OWN, PARTITIONS, SHORT_MS, TOPICS, Commit, Step, exists
 from tests.differential.wire import Connection
 from tests.shim_process import OFFSETS_LOG, Shim
+from tests.waiting import wait_until
 
 COMPARED: Final = (
     offset_commit.API,
@@ -208,13 +208,13 @@ def _offered(side: Side) -> dict[int, tuple[int, int]]:
 def _wait_for_coordinator(side: Side) -> None:
     """The first to ask for a coordinator has the broker make the offsets topic."""
     request = find_coordinator.FindCoordinatorRequest(coordinator_keys=("any",))
-    deadline = time.monotonic() + _READY_SECONDS
-    while time.monotonic() < deadline:
+    groups = tuple(f"group-{number}" for number in range(100))  # in all offsets partitions
+
+    def has_one() -> bool:
         (found,) = with_connection(side, find_coordinator.API, 4, request).coordinators
-        if found.error_code == 0:
-            groups = tuple(f"group-{number}" for number in range(100))  # in all offsets partitions
-            described = with_connection(side, describe_groups.API, 5, describe_groups.DescribeGroupsRequest(groups))
-            if all(group.error_code == 0 for group in described.groups):
-                return
-        time.sleep(0.05)  # a broker that is asked at every moment has less time to get ready
-    raise TimeoutError("the broker has no group coordinator")
+        if found.error_code:
+            return False
+        described = with_connection(side, describe_groups.API, 5, describe_groups.DescribeGroupsRequest(groups))
+        return all(group.error_code == 0 for group in described.groups)
+
+    wait_until(has_one, "the broker has no group coordinator", _READY_SECONDS)

@@ -5,15 +5,13 @@ from __future__ import annotations
 import json
 import os
 import signal
-import time
 from collections import Counter
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from tests.hostile.watching import Held, held
 from tests.shim_process import Shim
-
-SETTLED_S: Final = 30.0
+from tests.waiting import wait_until
 
 # One line of Python for `Shim(patch=…)`, before anything of the shim's is imported.
 PATCH: Final = "import tests.faults.census_inside as census_inside; census_inside.install({path!r})"
@@ -45,27 +43,27 @@ def census(shim: Shim, folder: Path) -> Census:
     path = folder / "census.json"
     path.unlink(missing_ok=True)
     os.kill(shim.pid, signal.SIGUSR1)
-    deadline = time.monotonic() + SETTLED_S
-    while not path.exists():
-        assert time.monotonic() < deadline, f"it does not answer\n{shim.log()[-4000:]}"
-        time.sleep(0.01)  # a file says nothing when it comes
+    wait_until(path.exists, lambda: f"it does not answer\n{shim.log()[-4000:]}")
     now: Held = held(shim)
     return Census(now.descriptors, now.connections, Counter(json.loads(path.read_text())))
 
 
 def wait_quiet(shim: Shim, folder: Path, connections: int) -> Census:
     """Until there is no client, and the shim has so many connections of its own."""
-    deadline = time.monotonic() + SETTLED_S
-    while (now := census(shim, folder)).inside["ClientSession"] or now.inside["BrokerConnection"] != connections:
-        assert time.monotonic() < deadline, f"{now}\n{shim.log()[-4000:]}"
-        time.sleep(0.05)
-    return now
+
+    def look() -> Census | None:
+        now = census(shim, folder)
+        is_quiet = not now.inside["ClientSession"] and now.inside["BrokerConnection"] == connections
+        return now if is_quiet else None
+
+    return wait_until(look, lambda: f"{census(shim, folder)}\n{shim.log()[-4000:]}")
 
 
 def wait_settled(shim: Shim, folder: Path, before: Census) -> Census:
     """Until there is nothing more than there was. The shim tells nobody when."""
-    deadline = time.monotonic() + SETTLED_S
-    while more := (now := census(shim, folder)).more_than(before):
-        assert time.monotonic() < deadline, f"left behind: {more}\n{shim.log()[-4000:]}"
-        time.sleep(0.05)
-    return now
+
+    def look() -> Census | None:
+        now = census(shim, folder)
+        return None if now.more_than(before) else now
+
+    return wait_until(look, lambda: f"left behind: {census(shim, folder).more_than(before)}\n{shim.log()[-4000:]}")

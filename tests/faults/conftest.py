@@ -5,7 +5,6 @@ in front of a real broker and of the shim.
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
@@ -21,6 +20,7 @@ from tests.faults import census
 from tests.faults.conversation import TOPICS, Conversation, Subjects
 from tests.faults.relay import Relay
 from tests.shim_process import Shim
+from tests.waiting import wait_until
 
 ITS_OWN_CONNECTIONS = 4
 """Of the shim to a cluster of one: for its brokers, its topics, whether it has an authorizer, and its groups."""
@@ -92,10 +92,8 @@ def subjects(relayed: Relayed) -> Subjects:
     admin = AdminClient({"bootstrap.servers": relayed.broker.bootstrap_servers})
     for future in admin.create_topics([NewTopic(name, 1, 1) for name in names]).values():
         future.result(_TOPIC_TIMEOUT_S)
-    deadline = time.monotonic() + _TOPIC_TIMEOUT_S
-    while len(cluster_view(relayed.broker.host, relayed.broker.port, tuple(names)).leaders) < len(names):
-        assert time.monotonic() < deadline
-        time.sleep(0.02)  # a broker tells nobody when its picture of the cluster changes
+    at = (relayed.broker.host, relayed.broker.port)
+    wait_until(lambda: len(cluster_view(*at, tuple(names)).leaders) == len(names), "not all topics have leaders")
     made = Subjects(names, [f"group-{number}" for number in range(TOPICS)])
     made.prepare(relayed.shim.broker_port(relayed.broker.node_id))
     return made

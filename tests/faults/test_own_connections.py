@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from typing import Final
 
@@ -18,9 +17,6 @@ from tests.faults.relay import Ending, Fault, Way
 from tests.wire import WireClient
 
 ITS_OWN: Final = "offset-shim"
-LIMIT_S: Final = 30.0
-
-
 GROUP: Final = "group-of-lost-connections"
 
 
@@ -32,13 +28,6 @@ def commit(relayed: Relayed, topic: str, group: str = GROUP) -> ErrorCode:
     with WireClient(relayed.shim.broker_port(relayed.broker.node_id)) as client:
         answer = client.ask(offset_commit.API, 8, request)
     return ErrorCode(answer.topics[0].partitions[0].error_code)
-
-
-def wait_logged(relayed: Relayed, line: str, behind: int = 0) -> None:
-    deadline = time.monotonic() + LIMIT_S
-    while line not in relayed.shim.log()[behind:]:
-        assert time.monotonic() < deadline, relayed.shim.log()[-4000:]
-        time.sleep(0.05)  # a log tells nobody when it grows
 
 
 @pytest.fixture(autouse=True)
@@ -57,7 +46,7 @@ def test_lost_connections_are_noticed_and_others_opened(
     assert commit(relayed, subjects.topics[0]) == ErrorCode.NONE, "of a topic that is known nobody is asked"
     assert commit(relayed, new) == ErrorCode.NONE, "of this one the cluster is"
     assert commit(relayed, new, group) == ErrorCode.NONE, "and of this group"
-    wait_logged(relayed, "a broker has failed, and is opened again: 127.0.0.1:", logged)
+    relayed.shim.wait_logged("a broker has failed, and is opened again: 127.0.0.1:", logged)
     assert "no broker can be reached" not in relayed.shim.log()[logged:]
     wait_settled(relayed.shim, relayed.folder, before)
 
@@ -75,10 +64,10 @@ def test_while_none_of_its_own_connections_works(
     assert commit(relayed, new) == ErrorCode.NONE
     assert commit(relayed, subjects.topics[0]) == ErrorCode.NONE
     assert commit(relayed, new, group) == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-    wait_logged(relayed, "no broker can be reached, trying again every 0.5 s: 127.0.0.1:", logged)
-    wait_logged(relayed, "topics cannot be looked up for now: 127.0.0.1:", logged)
+    relayed.shim.wait_logged("no broker can be reached, trying again every 0.5 s: 127.0.0.1:", logged)
+    relayed.shim.wait_logged("topics cannot be looked up for now: 127.0.0.1:", logged)
     relayed.behind.put()
-    wait_logged(relayed, "cluster reached again, at 127.0.0.1:", logged)
+    relayed.shim.wait_logged("cluster reached again, at 127.0.0.1:", logged)
     assert commit(relayed, new, group) == ErrorCode.NONE
     assert commit(relayed, "there-is-none") == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "it can be asked again"
     wait_settled(relayed.shim, relayed.folder, before)

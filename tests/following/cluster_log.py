@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator
 
 from protocol.errors import ErrorCode
 from protocol.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetchRequestTopics
@@ -20,8 +20,8 @@ from protocol.records.batches import (
 )
 from shim.following import TransactionFollower
 from shim.upstream import Read, TopicReader, UpstreamError
-from tests.runtime.held_log import WAIT_SECONDS
 from tests.runtime.running import TOPIC, Running
+from tests.waiting import until, until_told
 
 UPSTREAM_PARTITIONS = 5
 UNSTABLE = (ErrorCode.UNSTABLE_OFFSET_COMMIT, -1)
@@ -150,16 +150,8 @@ async def follows(shim: Running, cluster: Cluster) -> TransactionFollower:
     return TransactionFollower(shim.runtime, cluster)
 
 
-async def eventually(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(WAIT_SECONDS):
-        while True:
-            if condition():
-                return
-            await asyncio.sleep(0.001)
-
-
 async def ready(following: TransactionFollower, group: str) -> None:
-    await eventually(lambda: following.ready(group) is ErrorCode.NONE)
+    await until(lambda: following.ready(group) is ErrorCode.NONE)
 
 
 async def fetched(shim: Running, group: str, *, stable: bool = True) -> tuple[int, int]:
@@ -178,9 +170,8 @@ async def fetched(shim: Running, group: str, *, stable: bool = True) -> tuple[in
     return found.error_code, found.committed_offset
 
 
-async def until(shim: Running, group: str, expected: tuple[int, int], *, stable: bool = True) -> None:
-    async with asyncio.timeout(WAIT_SECONDS):
-        while True:
-            if await fetched(shim, group, stable=stable) == expected:
-                return
-            await asyncio.sleep(0.001)
+async def until_fetched(shim: Running, group: str, expected: tuple[int, int], *, stable: bool = True) -> None:
+    async def is_so() -> bool:
+        return await fetched(shim, group, stable=stable) == expected
+
+    await until_told(is_so)

@@ -10,9 +10,10 @@ from protocol.errors import ErrorCode
 from protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteRequestPartition, OffsetDeleteRequestTopic
 from shim.coordinator import Asker, GroupCoordinator, Outcome
 from shim.runtime import OffsetsOfTopics
-from tests.following.cluster_log import Cluster, fetched, follows, ready, until
+from tests.following.cluster_log import Cluster, fetched, follows, ready, until_fetched
 from tests.runtime.held_log import WAIT_SECONDS
 from tests.runtime.running import CALLER, TOPIC, Running, running
+from tests.waiting import until_told
 
 GROUP = "g"
 LOADING = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
@@ -45,7 +46,7 @@ async def test_a_restored_backup_serves_what_was_committed_since(tmp_path: Path)
         await ready(following, GROUP)
         cluster.commit(GROUP, 1)
         cluster.end(GROUP, committed=True)
-        await until(shim, GROUP, (0, 1))
+        await until_fetched(shim, GROUP, (0, 1))
         await following.stop()
     shutil.copytree(tmp_path / "data", tmp_path / "backup")
     for offset in range(2, 30):
@@ -64,13 +65,12 @@ async def test_a_restored_backup_serves_what_was_committed_since(tmp_path: Path)
         )
         assert await commit_error(shim, another, 3) == 0, "nothing is followed there"
         cluster.readable.set()
-        async with asyncio.timeout(WAIT_SECONDS):
-            while True:
-                found = await fetched(shim, GROUP)
-                if found != (LOADING, -1):
-                    break
-                await asyncio.sleep(0.001)
-        assert found == (0, 29), "the first one that is served is the right one"
+
+        async def served() -> tuple[int, int] | None:
+            found = await fetched(shim, GROUP)
+            return None if found == (LOADING, -1) else found
+
+        assert await until_told(served, again_seconds=0) == (0, 29), "the first one that is served is the right one"
         assert await commit_error(shim, GROUP, 3) == 0
         cluster.end(GROUP, committed=True)
         assert await fetched(shim, GROUP) == (0, 3)

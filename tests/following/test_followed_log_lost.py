@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from protocol.partition import partition_for
-from tests.following.cluster_log import UNSTABLE, Cluster, eventually, fetched, follows, ready, until
+from tests.following.cluster_log import UNSTABLE, Cluster, fetched, follows, ready, until_fetched
 from tests.runtime.running import PARTITIONS, Running, running
+from tests.waiting import until
 
 GROUP = "g"
 
@@ -37,7 +38,7 @@ async def one_transaction_pending(shim: Running, cluster: Cluster) -> None:
     cluster.commit(GROUP, 50)
     for number in range(2):
         cluster.commit(neighbour(cluster), number, producer=77)
-    await eventually(lambda: followed_to(shim, cluster) == 5)
+    await until(lambda: followed_to(shim, cluster) == 5)
     assert await fetched(shim, GROUP) == UNSTABLE
 
 
@@ -52,19 +53,19 @@ async def test_a_marker_that_is_written_again_before_the_position_counts(tmp_pat
             await following.stop()
         cluster.lose(GROUP, 3)
         if not restarts:
-            await eventually(lambda: followed_to(shim, cluster) == 3)
+            await until(lambda: followed_to(shim, cluster) == 3)
             cluster.end(GROUP, committed=True)
-            await until(shim, GROUP, (0, 50))
+            await until_fetched(shim, GROUP, (0, 50))
             cluster.commit(GROUP, 60)
             cluster.end(GROUP, committed=False)
-            await until(shim, GROUP, (0, 50))
+            await until_fetched(shim, GROUP, (0, 50))
             await following.stop()
             return
     cluster.end(GROUP, committed=True)
     async with running(tmp_path, admitted=False) as shim:
         following = await follows(shim, cluster)
         shim.runtime.admit()
-        await until(shim, GROUP, (0, 50))
+        await until_fetched(shim, GROUP, (0, 50))
         await following.stop()
     async with running(tmp_path, admitted=False) as shim:
         following = await follows(shim, cluster)
@@ -80,14 +81,14 @@ async def test_offsets_that_are_lost_are_not_committed_with_the_next_transaction
         await ready(following, GROUP)
         await one_transaction_pending(shim, cluster)
         cluster.lose(GROUP, 2)
-        await until(shim, GROUP, (0, 1))
+        await until_fetched(shim, GROUP, (0, 1))
         cluster.commit(GROUP, 7, topic="another")
         cluster.end(GROUP, committed=True)
-        await eventually(lambda: followed_to(shim, cluster) == 4)
+        await until(lambda: followed_to(shim, cluster) == 4)
         assert await fetched(shim, GROUP) == (0, 1)
         cluster.commit(GROUP, 51)
         cluster.end(GROUP, committed=True)
-        await until(shim, GROUP, (0, 51))
+        await until_fetched(shim, GROUP, (0, 51))
         await following.stop()
 
 
@@ -103,7 +104,7 @@ async def test_a_log_that_has_grown_again_before_anybody_looks_is_read_from_wher
         for number in range(9):
             cluster.commit(neighbour(cluster), number, producer=77)
         cluster.readable.set()
-        await until(shim, GROUP, (0, 50))
+        await until_fetched(shim, GROUP, (0, 50))
         await following.stop()
 
 
@@ -116,11 +117,11 @@ async def test_what_a_former_leader_had_alone_is_read_when_it_leads_again(tmp_pa
         cluster.commit(GROUP, 1)
         cluster.end(GROUP, committed=True)
         cluster.commit(neighbour(cluster), 0, producer=77)
-        await eventually(lambda: followed_to(shim, cluster) == 3)
+        await until(lambda: followed_to(shim, cluster) == 3)
         cluster.lose(GROUP, 3)
         cluster.commit(GROUP, 50)
         cluster.commit(neighbour(cluster), 1, producer=77)
-        await eventually(lambda: followed_to(shim, cluster) == 5)
+        await until(lambda: followed_to(shim, cluster) == 5)
         cluster.readable.clear()
         cluster.lose(GROUP, 3)
         cluster.leader_epoch = 0
@@ -129,7 +130,7 @@ async def test_what_a_former_leader_had_alone_is_read_when_it_leads_again(tmp_pa
         cluster.leader_epoch = 2
         cluster.end(GROUP, committed=True)
         cluster.readable.set()
-        await until(shim, GROUP, (0, 50))
+        await until_fetched(shim, GROUP, (0, 50))
         await following.stop()
 
 
@@ -147,10 +148,10 @@ async def test_a_topic_that_is_made_anew_is_read_from_its_start(tmp_path: Path, 
             for number in range(9):
                 cluster.commit(neighbour(cluster), number, producer=77)
         cluster.readable.set()
-        await until(shim, GROUP, (0, 1))
+        await until_fetched(shim, GROUP, (0, 1))
         cluster.commit(GROUP, 5)
         cluster.end(GROUP, committed=True)
-        await until(shim, GROUP, (0, 5))
+        await until_fetched(shim, GROUP, (0, 5))
         await following.stop()
 
 
@@ -161,12 +162,12 @@ async def test_a_commit_without_transaction_is_not_taken_back_by_what_was_read_b
         await ready(following, GROUP)
         await one_transaction_pending(shim, cluster)
         cluster.end(GROUP, committed=True)
-        await until(shim, GROUP, (0, 50))
+        await until_fetched(shim, GROUP, (0, 50))
         await shim.commit(GROUP, 3).result()
         cluster.lose(GROUP, 3)
         cluster.end(GROUP, committed=True)
         cluster.commit(neighbour(cluster), 9, producer=78)
-        await eventually(lambda: followed_to(shim, cluster) == 5 and cluster.leader_epoch == 1)
-        await until(shim, neighbour(cluster), UNSTABLE)
+        await until(lambda: followed_to(shim, cluster) == 5 and cluster.leader_epoch == 1)
+        await until_fetched(shim, neighbour(cluster), UNSTABLE)
         assert await fetched(shim, GROUP) == (0, 3)
         await following.stop()

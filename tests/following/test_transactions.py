@@ -22,14 +22,14 @@ from tests.coordinator.driving import CALLER
 from tests.following.cluster_log import (
     UNSTABLE,
     Cluster,
-    eventually,
     fetched,
     follows,
     ready,
-    until,
+    until_fetched,
 )
 from tests.runtime.held_log import WAIT_SECONDS
 from tests.runtime.running import Running, running
+from tests.waiting import until
 
 
 async def delete_group(shim: Running, group: str) -> None:
@@ -52,16 +52,16 @@ async def test_a_transaction_is_followed_to_its_end(tmp_path: Path) -> None:
         await ready(following, "g")
         await shim.commit("g", 4).result()
         cluster.commit("g", 5)
-        await until(shim, "g", UNSTABLE)
+        await until_fetched(shim, "g", UNSTABLE)
         assert await fetched(shim, "g", stable=False) == (0, 4)
         cluster.end("g", committed=True)
-        await until(shim, "g", (0, 5))
+        await until_fetched(shim, "g", (0, 5))
         cluster.commit("g", 6)
         cluster.end("g", committed=False)
         cluster.commit("g", 7, transactional=False)  # past the shim: not followed
         cluster.commit("g", 8)
         cluster.end("g", committed=True)
-        await until(shim, "g", (0, 8))
+        await until_fetched(shim, "g", (0, 8))
         await following.stop()
 
 
@@ -71,7 +71,7 @@ async def test_it_goes_on_where_it_was(tmp_path: Path) -> None:
         following = await follows(shim, cluster)
         await ready(following, "g")
         cluster.commit("g", 5)
-        await until(shim, "g", UNSTABLE)
+        await until_fetched(shim, "g", UNSTABLE)
         cluster.commit("other", 1, producer=9)
         await asyncio.sleep(0)
         await following.stop()
@@ -83,7 +83,7 @@ async def test_it_goes_on_where_it_was(tmp_path: Path) -> None:
         await asyncio.sleep(0.01)
         assert cluster.read_from == [], "the data may be of another cluster, for all that is known"
         shim.runtime.admit()
-        await until(shim, "g", (0, 5))
+        await until_fetched(shim, "g", (0, 5))
         assert [partition for partition, _ in cluster.read_from] == [cluster.home("g")]
         await following.stop()
 
@@ -94,7 +94,7 @@ async def test_a_write_that_fails_is_read_again(tmp_path: Path) -> None:
         following = await follows(shim, cluster)
         await ready(following, "g")
         cluster.commit("g", 5)
-        await until(shim, "g", UNSTABLE)
+        await until_fetched(shim, "g", UNSTABLE)
         gone = asyncio.Event()
         shim.runtime.watch(lambda _, its: gone.set() if its is None else None)
         shim.log.files.fail("pwrite", errno.EIO)
@@ -102,7 +102,7 @@ async def test_a_write_that_fails_is_read_again(tmp_path: Path) -> None:
         async with asyncio.timeout(WAIT_SECONDS):
             await gone.wait()
         shim.log.files.heal()
-        await until(shim, "g", (0, 5))
+        await until_fetched(shim, "g", (0, 5))
         assert cluster.read_from[-1][1] <= 1
         await following.stop()
 
@@ -116,7 +116,7 @@ async def test_until_the_cluster_has_its_topic(tmp_path: Path, trouble: type[Ups
         cluster = Cluster()
         cluster.trouble = trouble
         following = await follows(shim, cluster)
-        await eventually(lambda: following.ready("g") is error)
+        await until(lambda: following.ready("g") is error)
         cluster.trouble = None
         await ready(following, "g")
         await following.stop()
@@ -134,7 +134,7 @@ async def test_a_position_is_noted_where_there_is_nothing_of_ours(
             cluster.commit("g", offset, transactional=False)
         coordinator = shim.runtime.coordinator(shim.runtime.partition_of("g"))
         assert coordinator is not None
-        await eventually(lambda: coordinator.followed[cluster.home("g")].next_offset >= 10)
+        await until(lambda: coordinator.followed[cluster.home("g")].next_offset >= 10)
         await following.stop()
 
 
@@ -148,13 +148,13 @@ async def test_however_many_groups_ask_the_cluster_is_asked_once_for_each_pair(
         cluster.trouble = UpstreamError
         for group in groups:
             following.ready(group)
-        await eventually(lambda: following.ready("g") is ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        await until(lambda: following.ready("g") is ErrorCode.COORDINATOR_NOT_AVAILABLE)
         assert len([each for each in caplog.records if "cannot be found out" in each.message]) == 1
         cluster.trouble, cluster.counted = None, 0
         cluster.answering.clear()
         for group in groups:
             following.ready(group)
-        await eventually(lambda: cluster.counted == 1)
+        await until(lambda: cluster.counted == 1)
         cluster.answering.set()
         await ready(following, groups[0])
         assert cluster.counted == 1
@@ -181,11 +181,11 @@ async def test_a_transaction_whose_group_was_deleted_has_its_end_in_the_log(tmp_
         following = await follows(shim, cluster)
         await ready(following, "g")
         cluster.commit("g", 5)
-        await until(shim, "g", UNSTABLE)
+        await until_fetched(shim, "g", UNSTABLE)
         await delete_group(shim, "g")
         cluster.end("g", committed=False)
         cluster.commit("g", 6, producer=2)
-        await until(shim, "g", UNSTABLE)
+        await until_fetched(shim, "g", UNSTABLE)
         assert transactions_in(shim, shim.runtime.partition_of("g")) == [(1, None), (1, False), (2, None)]
         await following.stop()
 
@@ -199,10 +199,10 @@ async def test_what_was_left_open_ends_when_its_partition_is_served(tmp_path: Pa
         number = shim.runtime.partition_of("g")
         cluster.commit("g", 5)
         cluster.commit("g", 8, producer=2)
-        await until(shim, "g", UNSTABLE)
+        await until_fetched(shim, "g", UNSTABLE)
         await delete_group(shim, "g")
         cluster.commit("g", 9, producer=2)
-        await until(shim, "g", UNSTABLE)
+        await until_fetched(shim, "g", UNSTABLE)
         await following.stop()
         assert transactions_in(shim, number) == [(1, None), (2, None), (2, None)]
     async with running(tmp_path, admitted=False) as shim:
@@ -210,7 +210,7 @@ async def test_what_was_left_open_ends_when_its_partition_is_served(tmp_path: Pa
         assert shim.log.writes == [], "the data may be of another cluster, for all that is known"
         following = await follows(shim, cluster)
         shim.runtime.admit()
-        await until(shim, "g", UNSTABLE)
+        await until_fetched(shim, "g", UNSTABLE)
         assert transactions_in(shim, number) == [(1, None), (2, None), (2, None), (1, False)]
         await shim.commit("g", 1).result()
         assert await fetched(shim, "g") == UNSTABLE
@@ -219,7 +219,7 @@ async def test_what_was_left_open_ends_when_its_partition_is_served(tmp_path: Pa
     async with running(tmp_path, admitted=False) as shim:
         following = await follows(shim, cluster)
         shim.runtime.admit()
-        await until(shim, "g", (0, 1))  # a later commit than that of 9
+        await until_fetched(shim, "g", (0, 1))  # a later commit than that of 9
         assert transactions_in(shim, number)[3:] == [(1, False), (2, True)]
         await following.stop()
 
@@ -238,7 +238,7 @@ async def test_a_transaction_of_much_history_ends_as_any(tmp_path: Path, monkeyp
         for partition in range(100):
             cluster.commit("g", 7, partition=partition, metadata="m" * 1_000)
         cluster.end("g", committed=True)
-        await until(shim, "g", (0, 7))
+        await until_fetched(shim, "g", (0, 7))
         assert shim.runtime.coordinator(number) is coordinator, "it was not loaded anew"
         history = shim.log.partition_log(number, topic=HISTORY_TOPIC).read()
         records = [record for batch in history for record in batch.records]

@@ -9,12 +9,12 @@ from functools import wraps
 from pathlib import Path
 from typing import Any, Final
 
-from protocol.errors import ErrorCode
 from protocol.messages import find_coordinator
 from shim.demo.parts import Cluster, free_port, free_port_range
 from tests.ownership.registers import PATIENCE_S
 from tests.ownership.test_shims_together import shims_of
 from tests.shim_process import Shim
+from tests.waiting import wait_until
 from tests.wire import WireClient
 
 NODES: Final = (1, 2, 3)
@@ -68,12 +68,10 @@ def undisturbed(test: Callable[..., None]) -> Callable[..., None]:
 
 def _says_something(shims: Sequence[Shim], before: Sequence[str]) -> bool:
     """Its line may come behind what a client sees of it."""
-    until = time.monotonic() + 3.0
-    while [shim.log() for shim in shims] == before:
-        if time.monotonic() > until:
-            return False
-        time.sleep(0.1)  # a file tells nobody
-    return True
+    try:
+        return wait_until(lambda: [shim.log() for shim in shims] != before, seconds=3.0)
+    except TimeoutError:
+        return False
 
 
 def extra_port(shim: Shim) -> int:
@@ -83,22 +81,22 @@ def extra_port(shim: Shim) -> int:
 
 def coordinator_port(shim: Shim, group: str) -> int:
     """Where this one leads clients of the group."""
-    until = time.monotonic() + PATIENCE_S
     with WireClient(shim.port) as client:
-        while True:
+
+        def ask() -> int | None:
             answer = client.ask(find_coordinator.API, 3, find_coordinator.FindCoordinatorRequest(group))
-            if answer.error_code == ErrorCode.NONE:
-                return int(answer.port)
-            assert time.monotonic() < until, shim.log()[-3000:]
-            time.sleep(0.1)  # as clients do
+            return None if answer.error_code else int(answer.port)
+
+        return wait_until(ask, lambda: shim.log()[-3000:], PATIENCE_S)
 
 
 def owner_of(shims: Sequence[Shim], group: str) -> tuple[Shim, int]:
     """The shim, and the node id of the broker that coordinates the group in the cluster. All of them say the same by
     then."""
-    until = time.monotonic() + PATIENCE_S
-    while len(ports := {coordinator_port(shim, group) for shim in shims if shim.running}) > 1:
-        assert time.monotonic() < until
-        time.sleep(0.2)
-    (port,) = ports
+
+    def agreed() -> int | None:
+        port, *others = {coordinator_port(shim, group) for shim in shims if shim.running}
+        return None if others else port
+
+    port = wait_until(agreed, "they do not say the same", PATIENCE_S)
     return next((shim, node) for shim in shims for node in NODES if shim.broker_port(node) == port)

@@ -25,8 +25,7 @@ NONE = -1001
 
 
 def wait_for_another_millisecond(than: int) -> None:
-    while time.time_ns() // 1_000_000 <= than:
-        time.sleep(0.001)  # the clock tells nobody that one is over
+    wait_until(lambda: time.time_ns() // 1_000_000 > than)
 
 
 def test_a_reset_is_in_the_history_and_can_be_undone(place: Place, hours: Hours, fresh_name: Callable[[], str]) -> None:

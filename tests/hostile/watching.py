@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import resource
 import threading
-import time
 from types import TracebackType
 from typing import NamedTuple, Self
 
@@ -13,9 +12,8 @@ import psutil
 from protocol.errors import ErrorCode
 from protocol.messages import offset_commit
 from tests.shim_process import Shim
+from tests.waiting import wait_until
 from tests.wire import WireClient
-
-SETTLED_S = 30.0
 
 
 class Held(NamedTuple):
@@ -37,13 +35,12 @@ def held(shim: Shim) -> Held:
 
 def wait_settled(shim: Shim, before: Held) -> Held:
     """Until it has no more descriptors and connections than before; what it holds then. The shim tells nobody when."""
-    deadline = time.monotonic() + SETTLED_S
-    while True:
+
+    def look() -> Held | None:
         now = held(shim)
-        if now.descriptors <= before.descriptors and now.connections <= before.connections:
-            return now
-        assert time.monotonic() < deadline, f"left behind: {now}, before: {before}\n{shim.log()[-4000:]}"
-        time.sleep(0.05)
+        return now if now.descriptors <= before.descriptors and now.connections <= before.connections else None
+
+    return wait_until(look, lambda: f"left behind: {held(shim)}, before: {before}\n{shim.log()[-4000:]}")
 
 
 def most_open_files() -> None:

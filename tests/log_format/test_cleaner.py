@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import time
 from pathlib import Path
 
 import pytest
@@ -16,9 +15,9 @@ from shim.log.checkpoint import CLEANER_OFFSET_CHECKPOINT
 from shim.log.cleaner.cleaning import CleanerSettings
 from shim.log.layout import segment_name
 from tests.log.cleaner.folder import NOW, Folder, Pair, cleaner
+from tests.waiting import wait_until
 
 RETENTION_MS = 3_600_000
-TIME_LIMIT_SECONDS = 60.0
 TOPICS = {"sparse": 3000, "dense": 100}
 """Topic to how many keys are in it."""
 
@@ -56,10 +55,10 @@ def cleaned_by_kafka(tmp_path_factory: pytest.TempPathFactory) -> dict[str, byte
         made = admin.create_topics([NewTopic(topic, 1, 1, config=compacted) for topic in TOPICS])
         for topic in TOPICS:
             made[topic].result()
-        deadline = time.monotonic() + TIME_LIMIT_SECONDS
-        while not all((folder / "partition.metadata").exists() for folder in folders.values()):
-            assert time.monotonic() < deadline, "the broker has not made the topics"
-            time.sleep(0.05)
+        wait_until(
+            lambda: all((folder / "partition.metadata").exists() for folder in folders.values()),
+            "the broker has not made the topics",
+        )
         broker.stop()
         # As if it had been killed: it looks at what is there, and rebuilds the rest.
         for path in [*broker.data.glob("*-checkpoint"), broker.data / ".kafka_cleanshutdown"]:
@@ -71,9 +70,9 @@ def cleaned_by_kafka(tmp_path_factory: pytest.TempPathFactory) -> dict[str, byte
             for name, log in segments(TOPICS[topic]).items():
                 (folder / name).write_bytes(log)
         broker.start()
-        while not all(_was_cleaned(broker.data, topic) for topic in TOPICS):
-            assert time.monotonic() < deadline, "the broker's cleaner has not come round"
-            time.sleep(0.05)
+        wait_until(
+            lambda: all(_was_cleaned(broker.data, topic) for topic in TOPICS), "the broker's cleaner has not come round"
+        )
         return {topic: (folder / segment_name(0)).read_bytes() for topic, folder in folders.items()}
 
 

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from confluent_kafka import Producer
 
@@ -39,6 +39,7 @@ from shim.upstream.errors import Unanswered, UpstreamError
 from tests.migration.test_transactions import begun
 from tests.runtime.running import CALLER
 from tests.runtime.test_hands import WAIT_SECONDS, decided, take
+from tests.waiting import until, until_told
 
 SETTINGS: Final = Settings(offsets_topic_num_partitions=3, topology_refresh_interval_ms=100)
 OFTEN_SECONDS: Final = 0.02
@@ -157,29 +158,21 @@ class Mirrored:
 
     async def comes_to(self, group: str, topic: str, offset: int, number: int = 0) -> None:
         """In the cluster; a transaction is committed a little before its offsets are in force."""
-        async with asyncio.timeout(WAIT_SECONDS):
-            while True:
-                if await self.offset_in_cluster(group, topic, number) == offset:
-                    return
-                await asyncio.sleep(0.01)
+
+        async def is_there() -> bool:
+            return await self.offset_in_cluster(group, topic, number) == offset
+
+        await until_told(is_there)
 
     async def reached(self, *groups: str) -> None:
-        await eventually(lambda: all(self.mirror.lag_seconds(group) is None for group in groups))
-
-
-async def eventually(condition: Callable[[], Any]) -> None:
-    async with asyncio.timeout(WAIT_SECONDS):
-        while True:
-            if condition():
-                return
-            await asyncio.sleep(0.01)
+        await until(lambda: all(self.mirror.lag_seconds(group) is None for group in groups))
 
 
 @asynccontextmanager
 async def mirrored(broker: Broker | Brokers, data_dir: Path, settings: Settings = SETTINGS) -> AsyncIterator[Mirrored]:
     cluster = Cluster(parse_servers(broker.bootstrap_servers), settings)
     watching = asyncio.create_task(cluster.run())
-    await eventually(lambda: cluster.looked_up)
+    await until(lambda: cluster.looked_up)
     runtime = Runtime(LocalBackend(open_log(data_dir, settings), settings, Clock()), settings, Clock())
     at = Mirrored(runtime, cluster, settings)
     runtime.admit()
@@ -204,9 +197,9 @@ async def transaction(
     more."""
     following = TransactionFollower(at.runtime, TopicReader(at.cluster, SETTINGS, OFFSETS_TOPIC))
     try:
-        await eventually(lambda: following.ready(group) is ErrorCode.NONE)
+        await until(lambda: following.ready(group) is ErrorCode.NONE)
         producer = await asyncio.to_thread(begun, broker.bootstrap_servers, group, topic, partition, offset)
-        await eventually(lambda: at.coordinator(group).has_pending(group))
+        await until(lambda: at.coordinator(group).has_pending(group))
         yield following, producer
     finally:
         await following.stop()

@@ -31,12 +31,12 @@ from shim.offsets.cluster.groups import Committed
 from shim.upstream import TopicReader
 from tests.admin.live.running import offset_shim
 from tests.conftest import TopicFactory
-from tests.migration.mirrored import SETTINGS, Mirrored, WatchedGroups, eventually, mirrored, transaction
+from tests.migration.mirrored import SETTINGS, Mirrored, WatchedGroups, mirrored, transaction
 from tests.migration.test_changing_hands import Administered, administered
 from tests.migration.test_coming_back_on_topics import commit_some, committed_of_two
 from tests.migration.test_first_contact import TIMEOUT_S, commit, committed, produce
 from tests.runtime.test_hands import decided
-from tests.waiting import wait_until
+from tests.waiting import until, wait_until
 
 _SAYS: Final = "the cluster has other offsets than were loaded here, and keeps them: "
 
@@ -75,7 +75,7 @@ async def test_all_that_differs_is_left_until_it_is_committed_here(
         later = {TopicPartition(topic, 0): 77, TopicPartition(topic, 1): 2, TopicPartition(topic, 3): 9}
         await _committed_there(broker, other, group, later)
     async with mirrored(broker, tmp_path / "data") as at:
-        await eventually(lambda: at.mirror.alarm(group))
+        await until(lambda: at.mirror.alarm(group))
         assert at.mirror.alarmed == 1
         (raised,) = (each.message for each in caplog.records if each.levelno == logging.ERROR)
         assert at.mirror.alarm(group).startswith(
@@ -110,7 +110,7 @@ async def test_what_is_there_alone_stays_there(
     async with mirrored(broker, tmp_path / "of another") as other:
         await _committed_there(broker, other, group, {TopicPartition(topic, 1): 9})
     async with mirrored(broker, tmp_path / "data") as at:
-        await eventually(lambda: at.mirror.alarm(group))
+        await until(lambda: at.mirror.alarm(group))
         assert at.mirror.alarm(group).startswith(f"{_SAYS}{topic}-1 (none here, 9 there); ")
         await at.reached(group)
         assert await _in_cluster(at, group) == {0: 5, 1: 9}
@@ -124,7 +124,7 @@ async def test_what_is_deleted_here_stays_there(
     await _left_there(broker, tmp_path / "data", group, topic, 5)
     commit(broker.bootstrap_servers, group, topic, 77)
     async with mirrored(broker, tmp_path / "data") as at:
-        await eventually(lambda: at.mirror.alarm(group))
+        await until(lambda: at.mirror.alarm(group))
         await at.delete(group)
         await at.reached(group)
         assert await _in_cluster(at, group) == {0: 77}
@@ -184,10 +184,10 @@ async def test_what_a_transaction_puts_in_force_meanwhile_is_no_strangers(
     monkeypatch.setattr(WatchedGroups, "offsets_of", ends_before)
     async with mirrored(broker, data_dir) as at:
         following = TransactionFollower(at.runtime, TopicReader(at.cluster, SETTINGS, OFFSETS_TOPIC))
-        await eventually(lambda: following.ready(group) is ErrorCode.NONE)
+        await until(lambda: following.ready(group) is ErrorCode.NONE)
         compared = "compared with the cluster's own offsets: 1 group"
-        await eventually(lambda: caplog.messages.count(compared) == 2)  # by the one before, too
-        await eventually(lambda: own_offsets(at.coordinator(group), group)[TopicPartition(topic, 0)].offset == 10)
+        await until(lambda: caplog.messages.count(compared) == 2)  # by the one before, too
+        await until(lambda: own_offsets(at.coordinator(group), group)[TopicPartition(topic, 0)].offset == 10)
         at.tell()
         await at.reached(group)
         assert await _in_cluster(at, group) == {0: 10, 1: 6}
@@ -205,7 +205,7 @@ async def test_what_was_alike_is_changed_there_as_ever(
     topic = make_topic(2)
     await _left_there(broker, tmp_path / "data", group, topic, 5, 5)
     async with mirrored(broker, tmp_path / "data") as at:
-        await eventually(lambda: group in at.mirror.written)
+        await until(lambda: group in at.mirror.written)
         await at.commit_offset(group, topic, 3)
         await at.reached(group)
         await at.delete_offset(group, topic, 1)
@@ -296,11 +296,11 @@ async def test_what_a_transaction_puts_in_force_before_the_first_look_is_no_stra
             await at.comes_to(group, topic, 10)
             own = partial(own_offsets, at.coordinator(group), group)
             if is_known_here:
-                await eventually(lambda: own()[TopicPartition(topic, 0)].offset == 10)
+                await until(lambda: own()[TopicPartition(topic, 0)].offset == 10)
             at.groups.is_cut_off = False
             at.mirror.touched([group])
-            await eventually(lambda: at.groups.committed and at.mirror.is_compared(group))
-            await eventually(lambda: TopicPartition(topic, 1) in at.groups.committed[-1][1])
+            await until(lambda: at.groups.committed and at.mirror.is_compared(group))
+            await until(lambda: TopicPartition(topic, 1) in at.groups.committed[-1][1])
         assert not [each for each in caplog.records if each.levelno == logging.ERROR]
         assert at.mirror.alarm(group) == ""
 
@@ -313,12 +313,12 @@ async def test_it_is_kept_where_the_partition_was_at_another_shim_meanwhile(
     async with mirrored(broker, tmp_path / "of another") as other:
         await _committed_there(broker, other, group, {TopicPartition(topic, number): 77 for number in (0, 1)})
     async with mirrored(broker, tmp_path / "data") as at:
-        await eventually(lambda: at.mirror.alarm(group))
+        await until(lambda: at.mirror.alarm(group))
         number = at.runtime.partition_of(group)
         at.runtime.own({0, 1, 2} - {number})
-        await eventually(lambda: at.runtime.coordinator(number) is None and not at.mirror.alarm(group))
+        await until(lambda: at.runtime.coordinator(number) is None and not at.mirror.alarm(group))
         at.runtime.own({0, 1, 2})
-        await eventually(lambda: at.mirror.alarm(group))
+        await until(lambda: at.mirror.alarm(group))
         await at.reached(group)
         assert await _in_cluster(at, group) == {0: 77, 1: 77}
 
@@ -332,12 +332,12 @@ async def test_a_start_that_answers_the_alarm_by_itself_says_so(
     async with mirrored(broker, tmp_path / "of another") as other:
         await _committed_there(broker, other, group, {TopicPartition(topic, 0): 77, TopicPartition(topic, 1): 2})
     async with mirrored(broker, tmp_path / "data") as at:
-        await eventually(lambda: at.mirror.alarm(group))
+        await until(lambda: at.mirror.alarm(group))
         await at.commit_offset(group, topic, 80)
         await at.reached(group)
         assert f"{_SAYS}only behind there (1): {topic}-1 (5 here, 2 there); " in at.mirror.alarm(group)
     async with mirrored(broker, tmp_path / "data") as at:
-        await eventually(lambda: at.groups.committed)
+        await until(lambda: at.groups.committed)
         await at.reached(group)
         assert await _in_cluster(at, group) == {0: 80, 1: 5}
         assert at.mirror.alarm(group) == ""
@@ -361,7 +361,7 @@ async def test_a_group_that_no_broker_lists_is_asked_for(
 
     monkeypatch.setattr(WatchedGroups, "groups", nobody)
     async with mirrored(broker, tmp_path / "data") as at:
-        await eventually(lambda: group in at.mirror.written)
+        await until(lambda: group in at.mirror.written)
         await at.reached(group)
         assert await _in_cluster(at, group) == {0: 77}
         assert at.mirror.alarm(group).startswith(f"{_SAYS}{topic}-0 (5 here, 77 there); ")
@@ -377,7 +377,7 @@ async def test_what_the_shim_had_not_brought_there_is_brought(
         at.mirror.close()
         await at.commit(group, topic, *(OffsetCommitRequestPartition(number, 6) for number in (0, 1)))
     async with mirrored(broker, tmp_path / "data") as at:
-        await eventually(lambda: len(at.groups.committed) == 1)
+        await until(lambda: len(at.groups.committed) == 1)
         await at.reached(group)
         assert await _in_cluster(at, group) == {0: 6, 1: 6}
         assert at.mirror.alarm(group) == ""

@@ -25,13 +25,13 @@ from shim.offsets.cluster.describing import Listed, LiveGroup
 from shim.offsets.cluster.groups import ClusterGroups, Committed
 from shim.upstream import TopicReader
 from tests.conftest import TopicFactory
-from tests.migration.mirrored import SETTINGS, Mirrored, eventually, mirrored, transaction
+from tests.migration.mirrored import SETTINGS, Mirrored, mirrored, transaction
 from tests.migration.other_members import member_of
 from tests.migration.test_changing_hands import Member
 from tests.migration.test_first_contact import TIMEOUT_S, commit
 from tests.migration.test_transactions import begun
 from tests.runtime.test_hands import decided
-from tests.waiting import wait_until
+from tests.waiting import until, wait_until
 
 OFTEN_SECONDS = 0.05
 
@@ -67,17 +67,17 @@ async def test_a_member_at_the_broker_is_seen_until_it_leaves(
             for each in (passed_through, group)
         ]
         try:
-            await eventually(lambda: guard.alarms)
+            await until(lambda: guard.alarms)
             (line,) = guard.alarms.values()
             they = "it has 1 member in the cluster, past the shim: past-the-shim at /127.0.0.1"
             assert line == f"{they}; stop them there, or have them come through the shim"
-            await eventually(lambda: members[0].assigned)
+            await until(lambda: members[0].assigned)
             await guard.look()
             assert list(guard.alarms) == [group]
         finally:
             for member in members:
                 await asyncio.to_thread(member.stop)
-        await eventually(lambda: not guard.alarms)
+        await until(lambda: not guard.alarms)
         assert of_guard(caplog, logging.ERROR) == [f"group {group}: {line}"]
         assert of_guard(caplog, logging.INFO) == [f"group {group}: this is over: {they}"]
 
@@ -132,7 +132,7 @@ async def test_brokers_that_do_not_list_states_are_asked_for_groups_that_the_mir
         assert guard.alarms == {}
         member = await asyncio.to_thread(Member, broker.bootstrap_servers, group, topic)
         try:
-            await eventually(lambda: member.assigned)
+            await until(lambda: member.assigned)
             await guard.look()
             assert list(guard.alarms) == [group]
         finally:
@@ -147,7 +147,7 @@ async def test_members_that_were_taken_over_may_still_be_there(
         await at.serve(group, Hands.PASSED_THROUGH)
         member = await asyncio.to_thread(Member, broker.bootstrap_servers, group, topic)
         try:
-            await eventually(lambda: member.assigned)
+            await until(lambda: member.assigned)
             (there,) = (await at.cluster_groups.described(group)).members
             known = MemberMetadata(there.member_id, None, there.client_id, there.client_host, 60_000, 60_000, b"", b"")
             taken = GroupMetadataValue("consumer", 1, "range", there.member_id, members=(known,))
@@ -159,7 +159,7 @@ async def test_members_that_were_taken_over_may_still_be_there(
             assert guard.alarms == {}
             another = await asyncio.to_thread(Member, broker.bootstrap_servers, group, topic)
             try:
-                await eventually(lambda: another.assigned)
+                await until(lambda: another.assigned)
                 await guard.look()
                 assert list(guard.alarms) == [group]
             finally:
@@ -181,13 +181,13 @@ async def test_a_commit_at_the_broker_is_seen_and_put_right(
             await guard.look()
             assert guard.alarms == {}
             await asyncio.to_thread(commit, broker.bootstrap_servers, group, topic, 17)
-            await eventually(lambda: guard.alarms)
+            await until(lambda: guard.alarms)
             line = f"somebody commits past the shim: {topic}-0 is 17 in the cluster, the shim wrote 12"
             assert guard.alarms == {group: line}
-            await eventually(lambda: group in at.mirror.written)
+            await until(lambda: group in at.mirror.written)
             await at.reached(group)
             assert await at.offset_in_cluster(group, topic) == 12
-            await eventually(lambda: not guard.alarms)
+            await until(lambda: not guard.alarms)
             assert of_guard(caplog, logging.ERROR) == [f"group {group}: {line}"]
 
 
@@ -272,7 +272,7 @@ async def test_a_transaction_whose_offsets_the_mirror_has_not_heard_of_is_none(
         await at.mirror.fed(group)
         async with transaction(at, broker, group, topic, 0, 5) as (_, producer):
             await asyncio.to_thread(producer.commit_transaction, TIMEOUT_S)
-            await eventually(lambda: not at.coordinator(group).has_pending(group))
+            await until(lambda: not at.coordinator(group).has_pending(group))
             guard = Guard(at.runtime, at.cluster_groups, at.mirror)
             await guard.look()
             assert group in at.mirror.written
@@ -289,13 +289,13 @@ async def test_transactions_are_none(
         await at.serve(group)
         await at.commit_offset(group, topic, 1)
         await at.mirror.fed(group)
-        await eventually(lambda: following.ready(group) is ErrorCode.NONE)
+        await until(lambda: following.ready(group) is ErrorCode.NONE)
         coordinator = at.runtime.coordinator(at.runtime.partition_of(group))
         assert coordinator is not None
         async with guarded(at) as guard:
             for offset in range(10, 13):
                 producer = await asyncio.to_thread(begun, broker.bootstrap_servers, group, topic, 1, offset)
-                await eventually(lambda: coordinator.has_pending(group))
+                await until(lambda: coordinator.has_pending(group))
                 # Nothing waits for its end that has nothing to do with it.
                 await at.commit_offset(group, topic, offset)
                 await at.mirror.fed(group)
@@ -303,7 +303,7 @@ async def test_transactions_are_none(
                 await guard.look()
                 await asyncio.to_thread(producer.commit_transaction, TIMEOUT_S)
                 await guard.look()
-                await eventually(lambda: not coordinator.has_pending(group))
+                await until(lambda: not coordinator.has_pending(group))
                 await guard.look()
                 at.tell()
                 await at.reached(group)

@@ -19,9 +19,10 @@ from shim.migration.mirror.last_written import Written
 from shim.offsets.store import GroupInUse, StoreError, StoreUnavailable
 from tests.conftest import TopicFactory
 from tests.migration.changing_topics import grow
-from tests.migration.mirrored import SETTINGS, eventually, mirrored, transaction
+from tests.migration.mirrored import SETTINGS, mirrored, transaction
 from tests.migration.test_changing_hands import Member
 from tests.migration.test_first_contact import TIMEOUT_S, commit, produce
+from tests.waiting import until
 
 
 async def test_the_last_of_many_commits_arrives(
@@ -95,8 +96,8 @@ async def test_a_restart_writes_what_differs_and_nothing_else(
         await at.delete(groups[4])
     commit(broker.bootstrap_servers, groups[5], topic, 4)
     async with mirrored(broker, tmp_path) as at:
-        await eventually(lambda: len(at.groups.committed) == 2)
-        await eventually(lambda: all(each in at.mirror.written for each in groups))
+        await until(lambda: len(at.groups.committed) == 2)
+        await until(lambda: all(each in at.mirror.written for each in groups))
         await at.reached(*groups)
         assert {each for each, _ in at.groups.committed} == {groups[3], groups[5]}
         assert at.groups.deleted == []
@@ -133,12 +134,12 @@ async def test_what_was_not_written_while_the_broker_was_away_is_written_then(
         await at.reached(group)
         await asyncio.to_thread(broker.stop)
         await at.commit_offset(group, topic, 2)
-        await eventually(lambda: at.mirror.why(group))
+        await until(lambda: at.mirror.why(group))
         with pytest.raises(StoreUnavailable):
             await at.mirror.fed(group)
         lag = at.mirror.lag_seconds(group)
         assert lag is not None
-        await eventually(lambda: (at.mirror.lag_seconds(group) or 0) > lag)
+        await until(lambda: (at.mirror.lag_seconds(group) or 0) > lag)
         assert at.mirror.lagging == 1
         await asyncio.to_thread(broker.start)
         await at.reached(group)
@@ -155,7 +156,7 @@ async def test_members_in_the_cluster_are_in_the_way(
         await at.serve(group)
         member = await asyncio.to_thread(Member, broker.bootstrap_servers, group, topic)
         try:
-            await eventually(lambda: member.assigned)
+            await until(lambda: member.assigned)
             await at.commit_offset(group, topic, 3)
             with pytest.raises(GroupInUse, match="UNKNOWN_MEMBER_ID"):
                 await at.mirror.fed(group)
@@ -177,11 +178,11 @@ async def test_what_members_in_the_cluster_have_committed_is_not_written_over_wi
         await asyncio.to_thread(produce, broker.bootstrap_servers, topic, *(b"x" for _ in range(9)))
         member = await asyncio.to_thread(Member, broker.bootstrap_servers, group, topic)
         try:
-            await eventually(lambda: member.assigned)
+            await until(lambda: member.assigned)
             await at.commit_offset(group, topic, 3)
             with pytest.raises(GroupInUse):
                 await at.mirror.fed(group)
-            await eventually(lambda: member.acknowledged == {0: 9})
+            await until(lambda: member.acknowledged == {0: 9})
         finally:
             await asyncio.to_thread(member.stop)
         await at.reached(group)
@@ -207,11 +208,11 @@ async def test_what_members_have_committed_is_told_whatever_a_turn_fails_of_in_b
         await asyncio.to_thread(produce, broker.bootstrap_servers, topic, *(b"x" for _ in range(9)))
         member = await asyncio.to_thread(Member, broker.bootstrap_servers, group, topic)
         try:
-            await eventually(lambda: member.assigned)
+            await until(lambda: member.assigned)
             await at.commit_offset(group, topic, 3)
             with pytest.raises(GroupInUse):
                 await at.mirror.fed(group)
-            await eventually(lambda: member.acknowledged == {0: 9})
+            await until(lambda: member.acknowledged == {0: 9})
             at.groups.is_done_unanswered = True
         finally:
             await asyncio.to_thread(member.stop)
@@ -235,7 +236,7 @@ async def test_what_was_committed_there_while_the_shim_was_cut_off_is_not_writte
         at.groups.is_cut_off = True
         for each in (group, untouched):
             await at.commit_offset(each, topic, 3)
-        await eventually(lambda: at.mirror.why(group) and at.mirror.why(untouched))
+        await until(lambda: at.mirror.why(group) and at.mirror.why(untouched))
         assert at.mirror.contested == set(), "as far as is known nobody is in it there"
         await asyncio.to_thread(commit, broker.bootstrap_servers, group, topic, 9)
         await guard.look()
@@ -405,10 +406,10 @@ async def test_what_a_transaction_has_put_in_force_there_while_the_mirror_was_cu
         await at.reached(group)
         at.groups.is_cut_off = True
         await at.commit_offset(group, topic, 2)
-        await eventually(lambda: at.mirror.why(group))
+        await until(lambda: at.mirror.why(group))
         async with transaction(at, broker, group, topic, 0, 9) as (_, producer):
             await asyncio.to_thread(producer.commit_transaction)
-            await eventually(lambda: not at.coordinator(group).has_pending(group))
+            await until(lambda: not at.coordinator(group).has_pending(group))
             await at.comes_to(group, topic, 9)
         with pytest.raises(StoreUnavailable):
             await at.mirror.fed(group)  # turns come ever more seldom by themselves

@@ -29,11 +29,11 @@ from shim.offsets.store import StoreUnavailable
 from shim.runtime import snapshots
 from shim.upstream import TopicReader
 from tests.conftest import TopicFactory
-from tests.migration.mirrored import SETTINGS, Mirrored, eventually, mirrored, transaction
+from tests.migration.mirrored import SETTINGS, Mirrored, mirrored, transaction
 from tests.migration.test_changing_hands import Administered, administered
 from tests.migration.test_first_contact import TIMEOUT_S, commit
 from tests.migration.test_transactions import begun, offsets_at
-from tests.waiting import wait_until
+from tests.waiting import until, wait_until
 from tests.wire import WireClient
 
 COMMITTED, PENDING, BESIDE = 4, 9, 2
@@ -135,7 +135,7 @@ async def test_where_it_has_come_into_force_there_before_that_was_known_nobody_h
             with pytest.raises(StoreUnavailable):
                 await at.mirror.fed(group)
             await _ends(at, broker, producer, group, topic)
-            await eventually(lambda: not at.coordinator(group).has_pending(group))
+            await until(lambda: not at.coordinator(group).has_pending(group))
             at.groups.is_cut_off = False
             await guard.look()
             at.tell()
@@ -159,7 +159,7 @@ async def test_before_the_mirror_hears_of_the_deletion_the_guard_says_nothing(
             async with transaction(at, broker, group, topic, 0, PENDING) as (_, producer):
                 await at.delete_offset(group, topic, 0)
                 await _ends(at, broker, producer, group, topic)
-                await eventually(lambda: not at.coordinator(group).has_pending(group))
+                await until(lambda: not at.coordinator(group).has_pending(group))
             assert await at.offset_in_cluster(group, topic) == PENDING
             await guard.look()
             assert dict(guard.alarms) == {}
@@ -181,8 +181,8 @@ async def test_a_shim_that_ends_before_the_cluster_was_told_tells_it_when_it_is_
             await at.delete_offset(group, topic, 0)
     async with mirrored(broker, tmp_path) as at:
         following = TransactionFollower(at.runtime, TopicReader(at.cluster, SETTINGS, OFFSETS_TOPIC))
-        await eventually(lambda: following.ready(group) is ErrorCode.NONE)
-        await eventually(lambda: not at.coordinator(group).overruled(group))
+        await until(lambda: following.ready(group) is ErrorCode.NONE)
+        await until(lambda: not at.coordinator(group).overruled(group))
         await _ends(at, broker, producer, group, topic)
         assert await at.offset_in_cluster(group, topic) is None
         await following.stop()
@@ -212,8 +212,8 @@ async def test_it_is_in_a_snapshot_that_was_taken_before_the_cluster_was_told(
             await done(at, group, topic)
     async with mirrored(broker, tmp_path) as at:
         following = TransactionFollower(at.runtime, TopicReader(at.cluster, SETTINGS, OFFSETS_TOPIC))
-        await eventually(lambda: following.ready(group) is ErrorCode.NONE)
-        await eventually(lambda: not at.coordinator(group).overruled(group))
+        await until(lambda: following.ready(group) is ErrorCode.NONE)
+        await until(lambda: not at.coordinator(group).overruled(group))
         await _ends(at, broker, producer, group, topic)
         assert await at.offset_in_cluster(group, topic) == left
         await following.stop()
@@ -238,13 +238,13 @@ async def test_to_tell_the_cluster_twice_changes_nothing_in_the_end(
                 begun, broker.bootstrap_servers, group, topic, 0, PENDING + 1, f"later-{group}"
             )
             pending = (topic, 0, PENDING + 1)
-            await eventually(lambda: pending in at.coordinator(group).pending_offsets(group))
+            await until(lambda: pending in at.coordinator(group).pending_offsets(group))
             for (name, number), each in told.items():
                 at.coordinator(group)._state.offsets.overruled.note(group, (name, number), each.offsets)
             await at.mirror.fed(group)
             await asyncio.to_thread(first.commit_transaction if ends else first.abort_transaction, TIMEOUT_S)
             await asyncio.to_thread(later.commit_transaction if ends else later.abort_transaction, TIMEOUT_S)
-            await eventually(lambda: not at.coordinator(group).has_pending(group))
+            await until(lambda: not at.coordinator(group).has_pending(group))
             at.tell()
             await at.reached(group)
             assert await at.offset_in_cluster(group, topic) == (PENDING + 1 if ends else COMMITTED)

@@ -12,8 +12,9 @@ from shim.demo.parts import Broker
 from shim.migration import feeding
 from shim.migration.mirror import last_word
 from tests.conftest import TopicFactory
-from tests.migration.mirrored import SETTINGS, Mirrored, eventually, mirrored
+from tests.migration.mirrored import SETTINGS, Mirrored, mirrored
 from tests.migration.test_first_contact import commit
+from tests.waiting import until
 
 _FROM = (feeding.__name__, last_word.__name__)
 _ALL = "the cluster's own offsets are those of the log: "
@@ -125,7 +126,7 @@ async def test_other_offsets_that_the_cluster_keeps_are_told(
         await at.reached(group)
     commit(broker.bootstrap_servers, group, topic, 77)
     async with mirrored(broker, tmp_path) as at:
-        await eventually(lambda: at.mirror.alarm(group))
+        await until(lambda: at.mirror.alarm(group))
         why = "the cluster keeps other offsets, as `migrate status` has told"
         assert await _drain(at, caplog) == [("WARNING", f"{_NOT_ALL}1 of 1 group: {group} ({why})")]
 

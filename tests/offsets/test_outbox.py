@@ -6,13 +6,14 @@ import asyncio
 import random
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable
 from typing import Final
 
 import pytest
 
 from shim.offsets.outbox import Outbox
 from shim.offsets.store import StoreError, StoreRefused, StoreUnavailable
+from tests.waiting import until
 
 WAIT_SECONDS: Final = 60.0
 
@@ -67,14 +68,6 @@ async def outbox(store: Store) -> AsyncIterator[Outbox]:
     made.close()
 
 
-async def soon(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(WAIT_SECONDS):
-        while True:
-            if condition():
-                return
-            await asyncio.sleep(0.001)
-
-
 async def within(waiting: Awaitable[None]) -> None:
     async with asyncio.timeout(WAIT_SECONDS):
         await waiting
@@ -91,7 +84,7 @@ async def test_many_touches_are_few_turns(store: Store, outbox: Outbox) -> None:
         outbox.touch("g")
     for _ in range(3):
         store.let_through.release()
-    await soon(lambda: outbox.lagging == 0)
+    await until(lambda: outbox.lagging == 0)
     assert (store.turns, store.has["g"]) == (["g", "g"], 200)
 
 
@@ -117,8 +110,8 @@ async def test_what_fails_is_told_and_tried_again(store: Store, outbox: Outbox) 
         await within(outbox.fed("g"))
     assert outbox.why("g") == "not today"
     assert (outbox.lag_seconds("g") or 0) > 0
-    await soon(lambda: store.has["g"] == 1)
-    await soon(lambda: outbox.lag_seconds("g") is None)
+    await until(lambda: store.has["g"] == 1)
+    await until(lambda: outbox.lag_seconds("g") is None)
     assert outbox.why("g") == ""
 
 
@@ -138,7 +131,7 @@ async def test_the_lag_is_that_of_the_oldest_change(store: Store, outbox: Outbox
         await store.begun(2)
     assert outbox.lagging == 1
     store.let_through.release()
-    await soon(lambda: outbox.lagging == 0)
+    await until(lambda: outbox.lagging == 0)
 
 
 async def test_somebody_who_waits_has_a_failed_turn_taken_again_at_once(
@@ -147,7 +140,7 @@ async def test_somebody_who_waits_has_a_failed_turn_taken_again_at_once(
     monkeypatch.setattr("shim.offsets.lane._AGAIN_SECONDS", 3600.0)
     store.failures = [StoreUnavailable("away")]
     outbox.touch("g")
-    await soon(lambda: outbox.why("g") == "away")
+    await until(lambda: outbox.why("g") == "away")
     await within(outbox.fed("g"))
     assert store.turns == ["g", "g"]
 
@@ -177,7 +170,7 @@ async def test_no_turn_while_somebody_is_alone(store: Store, outbox: Outbox) -> 
     await holding
     store.let_through.release()
     store.let_through.release()
-    await soon(lambda: outbox.lagging == 0)
+    await until(lambda: outbox.lagging == 0)
 
 
 async def _set(event: asyncio.Event) -> None:
@@ -195,7 +188,7 @@ async def test_what_is_forgotten_has_no_turn_and_who_waits_is_told(store: Store,
         with pytest.raises(StoreUnavailable, match="not kept there any more"):
             await within(each)
     assert outbox.lag_seconds("g") is None
-    await soon(lambda: not store.under_way["g"])
+    await until(lambda: not store.under_way["g"])
     assert store.turns == ["g"]
 
 
@@ -211,7 +204,7 @@ async def test_what_comes_after_it_was_forgotten_waits_for_the_end_of_the_turn(s
     store.let_through.release()
     store.let_through.release()
     await within(waiting)
-    await soon(lambda: outbox.lagging == 0)
+    await until(lambda: outbox.lagging == 0)
     assert store.has["g"] == 1
 
 
@@ -236,7 +229,7 @@ async def test_a_turn_that_breaks_off_is_taken_again(
     store.log["g"] = 1
     with pytest.raises(StoreUnavailable, match="broke off"):
         await within(outbox.fed("g"))
-    await soon(lambda: store.has["g"] == 1)
+    await until(lambda: store.has["g"] == 1)
     assert any(record.exc_info for record in caplog.records)
 
 
@@ -256,13 +249,13 @@ async def test_trouble_that_many_groups_have_is_one_line(
     store.failures = [StoreUnavailable("away") for _ in range(5)]
     for number in range(3):
         outbox.touch(f"g{number}")
-    await soon(lambda: outbox.lagging == 0)
+    await until(lambda: outbox.lagging == 0)
     outbox.touch("g")
-    await soon(lambda: outbox.lagging == 0)
+    await until(lambda: outbox.lagging == 0)
     assert caplog.messages == ["the store cannot be kept up for now: away"]
     store.failures = [StoreUnavailable("away")]
     outbox.touch("g")
-    await soon(lambda: outbox.lagging == 0)
+    await until(lambda: outbox.lagging == 0)
     assert len(caplog.messages) == 2
 
 
@@ -323,6 +316,6 @@ async def test_in_whatever_order_things_come_the_store_has_it_all(seed: int, mon
     assert not [each for each in ended if isinstance(each, Exception)]
     for group in groups:
         touch(group)
-    await soon(lambda: outbox.lagging == 0)
+    await until(lambda: outbox.lagging == 0)
     assert [store.has[group] for group in groups] == [store.log[group] for group in groups]
     outbox.close()

@@ -27,7 +27,6 @@ from tests.old_clients.client import OldClient
 from tests.old_clients.go_and_python import GO_AND_PYTHON_CLIENTS
 from tests.old_clients.scenario import Target, no_zookeeper
 from tests.protocol_live.place import Place
-from tests.secured.test_own_credentials import until_logged
 from tests.shim_process import Shim
 from tests.wire import WireClient
 
@@ -105,7 +104,7 @@ def test_before_0_10_no_broker_is_found(tmp_path: Path) -> None:
         shim = Shim(broker.bootstrap_servers, tmp_path / "data")
         shim.launch()
         try:
-            until_logged(shim, f"{broker.bootstrap_servers}: ApiVersions: closed the connection")
+            shim.wait_logged(f"{broker.bootstrap_servers}: ApiVersions: closed the connection")
             assert "no broker can be reached, trying again" in shim.log()
         finally:
             shim.kill()

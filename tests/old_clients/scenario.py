@@ -24,6 +24,7 @@ from protocol.records.compression import Compression
 from shim.demo.parts.metadata import ClusterView, cluster_view
 from shim.demo.parts.process import spawn
 from tests.old_clients.client import OldClient
+from tests.waiting import wait_until
 from tests.wire import WireClient
 
 WRITTEN = 20
@@ -32,7 +33,6 @@ FIRST = 12
 
 _TIMEOUT_S = 75.0  # the programs themselves give up within a minute
 _TOPIC_TIMEOUT_S = 30.0
-_POLL_S = 0.02
 _CLOCKS_MS = 60_000
 _ENOUGH_BYTES = 1 << 20
 _FETCH_VERSION = 4  # the oldest that brokers still have, and with topics' names
@@ -130,11 +130,7 @@ def make_topic(target: Target, name: str) -> None:
 
 def _wait(target: Target, what: str, known: Callable[[ClusterView], bool], *topics: str) -> None:
     host, port = target.bootstrap.rsplit(":", 1)
-    deadline = time.monotonic() + _TOPIC_TIMEOUT_S
-    while not known(cluster_view(host, int(port), topics)):
-        if time.monotonic() > deadline:
-            raise TimeoutError(f"{target.name} does not know {what}")
-        time.sleep(_POLL_S)  # a broker tells nobody when its picture of the cluster changes
+    wait_until(lambda: known(cluster_view(host, int(port), topics)), f"{target.name} does not know {what}")
 
 
 def _told(client: OldClient, *args: str) -> list[dict[str, Any]]:

@@ -7,7 +7,6 @@ from __future__ import annotations
 import os
 import signal
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -23,12 +22,12 @@ from tests.cluster.asking import cluster_metadata
 from tests.cluster.rolling_load import committed
 from tests.conftest import TopicFactory
 from tests.packaging.files import DEPLOY, compose, yaml_documents
+from tests.waiting import wait_until
 
 GROUPS: Final = tuple(f"group-{number}" for number in range(12))
 SHIMS: Final = 3
 _WITHIN_S: Final = 60.0
 _ADMIN_PORT: Final = 9644
-_LOOK_S: Final = 0.2
 _NETWORK: Final = f"127.{64 + os.getpid() % 128}.{os.getpid() // 128 % 256}"
 """Nobody else's, as long as their process ids differ: the examples say at which ports the shims are."""
 
@@ -118,14 +117,12 @@ class Deployed:
 
     def wait_for(self, places: set[int], topic: str) -> None:
         """Until these have the brokers among them, as each of them says."""
-        until = time.monotonic() + _WITHIN_S
-        while True:
-            said = {place: self.told_by(place, topic) for place in places}
-            hosts = [{each.host for each in told} for told in said.values()]
-            if all(each == {self.address(place).host for place in places} for each in hosts):
-                return
-            assert time.monotonic() < until, said
-            time.sleep(_LOOK_S)  # they tell nobody when it is shared out anew
+        wanted = {self.address(place).host for place in places}
+
+        def said() -> dict[int, set[str]]:
+            return {place: {each.host for each in self.told_by(place, topic)} for place in places}
+
+        wait_until(lambda: all(hosts == wanted for hosts in said().values()), said, _WITHIN_S)
 
 
 def commit(bootstrap: str, topic: str, offset: int) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -34,6 +33,7 @@ from protocol.records.batches import Record, encode_records
 from protocol.records.fetched import decode_fetched
 from protocol.records.message_sets import encode_message_set
 from protocol.wire import ZERO_UUID
+from tests.waiting import wait_until
 from tests.wire import WireClient
 
 Request = TypeVar("Request", bound=tuple[Any, ...])
@@ -42,7 +42,6 @@ Response = TypeVar("Response", bound=tuple[Any, ...])
 GROUP, TRANSACTION, SHARE = 0, 1, 2  # key types of FindCoordinator
 
 _TIMEOUT_S: Final = 30.0
-_POLL_S: Final = 0.02
 
 # What a broker may say for a moment after something was made.
 _NOT_YET: Final = {
@@ -129,10 +128,12 @@ class Place:
         expected: ErrorCode = ErrorCode.NONE,
     ) -> Response:
         """Ask again for as long as the error is one of those that pass by themselves; then it must be `expected`."""
-        deadline = time.monotonic() + _TIMEOUT_S
-        while (error := error_of(response := self.ask(api, version, request))) in _NOT_YET:
-            assert time.monotonic() < deadline, f"{error}: {ErrorCode.for_code(error).name}"
-            time.sleep(_POLL_S)  # the broker tells nobody when it is ready
+
+        def ask() -> Response | None:
+            return None if error_of(response := self.ask(api, version, request)) in _NOT_YET else response
+
+        response = wait_until(ask, lambda: ErrorCode.for_code(error_of(self.ask(api, version, request))).name)
+        error = error_of(response)
         assert error == expected, f"{error}: {ErrorCode.for_code(error).name}"
         return response
 

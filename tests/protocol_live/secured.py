@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import struct
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,6 +23,7 @@ from shim.demo.parts import Broker, free_port_range
 from shim.demo.parts.jars import KAFKA
 from tests.legacy.parts import KAFKA_3, LegacyBroker
 from tests.protocol_live.place import Place
+from tests.waiting import wait_until
 from tests.wire import WireClient
 
 PASSWORDS: Final = {"admin": "admin's secret", "alice": "alice's secret", "bob": "bob's secret"}
@@ -33,8 +33,6 @@ MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256")
 SESSION_LIFETIME_MS: Final = 3_600_000
 
 _HOST: Final = "127.0.0.1"
-_TIMEOUT_S: Final = 30.0
-_POLL_S: Final = 0.02
 
 _AUTHORIZERS: Final[Mapping[str, str]] = {
     KAFKA_3: "kafka.security.authorizer.AclAuthorizer",  # ACLs are in ZooKeeper
@@ -210,10 +208,10 @@ def _create_acls(secured: Secured) -> None:
         admin.close()
     assert (len(result["succeeded"]), result["failed"]) == (len(ACLS), [])
     with Place(secured.port, secured.release) as place:
-        deadline = time.monotonic() + _TIMEOUT_S
-        while len(described(place.ask(describe_acls.API, 3, everything(3)))) < len(ACLS):
-            assert time.monotonic() < deadline
-            time.sleep(_POLL_S)  # the broker tells nobody when its authorizer has heard of them
+        wait_until(
+            lambda: len(described(place.ask(describe_acls.API, 3, everything(3)))) >= len(ACLS),
+            "the broker's authorizer has not heard of them",
+        )
 
 
 def everything(version: int) -> describe_acls.DescribeAclsRequest:

@@ -41,6 +41,10 @@ class Running:
             self._stopped = True
             self.runtime.stop()
 
+    async def read_back(self) -> None:
+        """Wait until whatever of the log was to be read back by now has been."""
+        await asyncio.get_running_loop().run_in_executor(self.backend._recoverer, lambda: None)
+
     def ticket(self, name: str) -> Teller:
         return Teller(name, self.log.history)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import errno
 from dataclasses import replace
 from pathlib import Path
@@ -21,6 +20,7 @@ from protocol.own.state_log import STATE_TOPIC
 from shim.config import Settings
 from shim.coordinator import Caller, CoordinatorSettings
 from shim.log import OFFSETS_TOPIC, LogError, OffsetsLog
+from shim.log.cleaner.retention import Retention
 from shim.log.journal import JOURNAL_NAME
 from shim.runtime import local, open_log
 from tests.coordinator.driving import START, Driven
@@ -140,11 +140,21 @@ async def filled(shim: Running) -> None:
         assert error_in(await shim.commit("g", offset).result()) == ErrorCode.NONE
 
 
-async def test_what_is_too_old_goes_and_the_offsets_stay(tmp_path: Path) -> None:
+async def test_what_is_too_old_goes_and_the_offsets_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    looks, step = 0, Retention.step
+
+    def counted(retention: Retention, now_ms: int) -> int:
+        nonlocal looks
+        looks += 1
+        return step(retention, now_ms)
+
+    monkeypatch.setattr(Retention, "step", counted)
     small = replace(ONE, offsets_topic_segment_bytes=300, log_cleaner_enable=False)
     async with running(tmp_path, small) as shim:
         await filled(shim)
-        await asyncio.sleep(0.05)
+        await shim.backend.settle_history(0)
+        before = looks
+        await until(lambda: looks > before + 2)
         assert await offsets_remembered(shim) == list(range(20))
     none = replace(small, offsets_history_retention_minutes=0, log_flush_offset_checkpoint_interval_ms=10)
     async with running(tmp_path, none) as shim:

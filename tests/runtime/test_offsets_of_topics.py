@@ -5,10 +5,14 @@ from __future__ import annotations
 import asyncio
 import errno
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from shim.runtime import OffsetsOfTopics
 from tests.runtime.held_log import WAIT_SECONDS
 from tests.runtime.running import PARTITIONS, TOPIC, Running, offset_in, running
+from tests.waiting import until
 
 
 def groups_of(shim: Running) -> list[str]:
@@ -54,23 +58,30 @@ async def test_it_returns_when_that_is_durable(tmp_path: Path) -> None:
             pass
         deletion = asyncio.create_task(deleted(shim))
         writes = len(shim.log.writes)
-        async with asyncio.timeout(WAIT_SECONDS):
-            while len(shim.log.writes) == writes:  # noqa: ASYNC110
-                await asyncio.sleep(0.001)
+        await until(lambda: len(shim.log.writes) > writes)
         assert not deletion.done()
         shim.log.release(1_000)
         assert await deletion == 2 * PARTITIONS
 
 
-async def test_it_waits_for_partitions_that_are_being_loaded(tmp_path: Path) -> None:
+async def test_it_waits_for_partitions_that_are_being_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("shim.runtime.offsets_of_topics._RETRY_S", 0.001)
     async with running(tmp_path) as shim:
         shim.log.release(1_000)
         groups = await commit_all(shim)
     async with running(tmp_path, admitted=False) as shim:
         shim.log.release(1_000)
         assert await OffsetsOfTopics(shim.runtime).in_use() == set()
+        asked, submit = 0, shim.runtime.submit
+
+        def counted(*what: Any) -> None:
+            nonlocal asked
+            asked += 1
+            submit(*what)
+
+        monkeypatch.setattr(shim.runtime, "submit", counted)
         deletion = asyncio.create_task(deleted(shim))
-        await asyncio.sleep(0.01)
+        await until(lambda: asked > 3)
         assert not deletion.done()
         shim.runtime.admit()
         assert await deletion == len(groups)

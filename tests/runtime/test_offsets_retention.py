@@ -20,6 +20,7 @@ from shim.coordinator import CoordinatorSettings
 from shim.runtime import Clock, OffsetsRetention
 from tests.runtime.held_log import WAIT_SECONDS, Teller
 from tests.runtime.running import CALLER, PARTITIONS, TOPIC, Running, offset_in, running
+from tests.waiting import until_told
 
 SETTINGS = Settings(offsets_topic_num_partitions=PARTITIONS)
 WEEK_MS = 7 * 24 * 3_600_000
@@ -73,10 +74,11 @@ async def offset_count(shim: Running, group: str) -> int:
 
 async def gone(shim: Running, group: str) -> None:
     """Ask for the group's offset until there is none."""
-    while True:
-        if offset_in(await shim.fetch(group).result()) is None:
-            return
-        await asyncio.sleep(0.005)
+
+    async def ask() -> bool:
+        return offset_in(await shim.fetch(group).result()) is None
+
+    await until_told(ask)
 
 
 async def test_expired_offsets_are_gone_after_a_restart_too(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -136,9 +138,8 @@ async def test_every_partition_is_looked_at_again_and_again(tmp_path: Path) -> N
         for _ in range(2):
             for group in groups:
                 await commit_at(shim, group, clock.now() - WEEK_MS)
-            async with asyncio.timeout(WAIT_SECONDS):
-                for group in groups:
-                    await gone(shim, group)
+            for group in groups:
+                await gone(shim, group)
         assert not looking.done()
         looking.cancel()
         await asyncio.wait({looking})
@@ -210,11 +211,13 @@ async def test_a_disk_that_fails_between_two_batches_leaves_a_group_to_be_delete
         shim.log.files.faults["pwrite"] = third_fails
         assert await delete(shim, group).result() is ErrorCode.NOT_COORDINATOR
         assert writes == 3
-        async with asyncio.timeout(WAIT_SECONDS):
-            while isinstance(again := await delete(shim, group).result(), ErrorCode):
-                assert again is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-                await asyncio.sleep(0.005)
-        assert again == DeletableGroupResult(group, ErrorCode.NONE)
+
+        async def again() -> DeletableGroupResult | None:
+            answer = await delete(shim, group).result()
+            assert answer is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS or isinstance(answer, DeletableGroupResult)
+            return None if isinstance(answer, ErrorCode) else answer
+
+        assert await until_told(again) == DeletableGroupResult(group, ErrorCode.NONE)
     async with running(tmp_path) as shim:
         assert await offset_count(shim, group) == 0
 
@@ -233,7 +236,6 @@ async def test_another_interval_and_retention_hold_at_once(tmp_path: Path) -> No
         at_once = replace(never, offsets_retention_check_interval_ms=1, offsets_retention_minutes=1)
         shim.runtime.take_settings(at_once)
         retention.take_settings(at_once)
-        async with asyncio.timeout(WAIT_SECONDS):
-            await gone(shim, group)
+        await gone(shim, group)
         looking.cancel()
         await asyncio.wait({looking})

@@ -33,6 +33,7 @@ from shim.runtime.loading import Loader
 from tests.coordinator.driving import parked, subscription
 from tests.runtime.held_log import WAIT_SECONDS, Answered, HeldLog, Teller
 from tests.runtime.running import CALLER, PARTITIONS, TOPIC, Running, offset_in, running
+from tests.waiting import until_told
 
 WITHOUT_HISTORY = Settings(offsets_topic_num_partitions=PARTITIONS, offsets_history_retention_minutes=0)
 
@@ -43,21 +44,21 @@ def error_in(response: OffsetCommitResponse) -> int:
 
 async def served_again(shim: Running, group: str) -> OffsetFetchResponseGroup:
     """Ask for the group's offsets until they are told instead of an error."""
-    async with asyncio.timeout(WAIT_SECONDS):
-        while True:
-            answer = await shim.fetch(group).result()
-            if isinstance(answer, OffsetFetchResponseGroup):
-                return answer
-            await asyncio.sleep(0.01)
+
+    async def ask() -> OffsetFetchResponseGroup | None:
+        answer = await shim.fetch(group).result()
+        return answer if isinstance(answer, OffsetFetchResponseGroup) else None
+
+    return await until_told(ask)
 
 
 async def given_up(shim: Running, group: str) -> None:
     """Ask for the group's offsets until the partition is not being loaded any more, and not served either."""
-    async with asyncio.timeout(WAIT_SECONDS):
-        while True:
-            if await shim.fetch(group).result() is ErrorCode.COORDINATOR_NOT_AVAILABLE:
-                return
-            await asyncio.sleep(0.01)
+
+    async def ask() -> bool:
+        return await shim.fetch(group).result() is ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+    await until_told(ask)
 
 
 async def commit_after(other: Teller, shim: Running, group: str) -> object:
@@ -365,15 +366,13 @@ async def test_a_broken_decision_and_a_failed_write_make_one_reload(tmp_path: Pa
         broken = shim.ticket("broken")
         shim.runtime.submit(0, broken_decision, broken)
         assert await broken.result() is ErrorCode.UNKNOWN_SERVER_ERROR
-        # Time enough for a reload that does not wait for the write.
-        for _ in range(20):
-            await asyncio.sleep(0.005)
-            assert await shim.fetch(group).result() is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        await shim.read_back()
+        assert await shim.fetch(group).result() is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "it waits for the write"
         shim.log.release(100)
         assert await doomed.result() is ErrorCode.NOT_COORDINATOR
         assert offset_in(await served_again(shim, group)) == 1
         assert error_in(await shim.commit(group, 3).result()) == ErrorCode.NONE
-        await asyncio.sleep(0.05)
+        await shim.read_back()
         assert offset_in(await shim.fetch(group).result()) == 3
         assert shim.log.files.calls.count(("drop_cache", segment(tmp_path, 0))) == recovered + 1
 
@@ -398,10 +397,12 @@ async def test_a_reload_is_tried_again_until_the_disk_is_well(
         shim.log.files.fail("fdatasync", errno.EIO)
         shim.log.files.fail("fsync", errno.EIO)
         assert await shim.commit(group, 2).result() is ErrorCode.NOT_COORDINATOR
-        async with asyncio.timeout(WAIT_SECONDS):
-            while len(loads) < 3:
-                assert await shim.fetch(group).result() is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-                await asyncio.sleep(0.01)
+
+        async def was_tried_again() -> bool:
+            assert await shim.fetch(group).result() is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+            return len(loads) >= 3
+
+        await until_told(was_tried_again)
         shim.log.files.heal()
         assert offset_in(await served_again(shim, group)) == 1
     told = [each for each in caplog.messages if "reload failed, trying again" in each]
@@ -517,7 +518,7 @@ async def test_a_flight_that_lost_all_its_records_has_its_time_out_anew(tmp_path
         assert await doomed.result() is ErrorCode.NOT_COORDINATOR
         assert await queued.result() is ErrorCode.NOT_COORDINATOR
         await served_again(shim, group)
-        await asyncio.sleep(1.2)  # longer than it had
+        await asyncio.sleep(settings.offsets_commit_timeout_ms / 1000)  # a timer that ends behind the one it had
         assert error_in(await shim.commit(group, 3).result()) == ErrorCode.NONE
 
 

@@ -7,8 +7,7 @@ make topics, users and rules past the shim.
 from __future__ import annotations
 
 import ssl
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -23,11 +22,11 @@ from shim.demo.parts import Broker, free_port_range
 from shim.demo.parts.broker import Properties
 from tests.certificates import Authority
 from tests.secured.users import MECHANISMS, PASSWORDS
+from tests.waiting import wait_until
 from tests.wire import WireClient
 
 _HOST: Final = "127.0.0.1"
 _TIMEOUT_S: Final = 30.0
-_POLL_S: Final = 0.02
 _ITERATIONS: Final = 4096
 _LOGIN: Final = "org.apache.kafka.common.security"
 _UNSECURED_ISSUER: Final = f'{_LOGIN}.oauthbearer.OAuthBearerLoginModule required unsecuredLoginStringClaim_sub="shim";'
@@ -115,14 +114,14 @@ class SecuredBroker(NamedTuple):
         admin = self.admin
         for future in admin.create_acls([rule.binding for rule in rules]).values():
             future.result(_TIMEOUT_S)
-        self._wait(lambda: {rule.binding for rule in rules} <= self.rules())
+        wait_until(lambda: {rule.binding for rule in rules} <= self.rules(), "the broker has not heard of them")
 
     def revoke(self, *rules: Rule) -> None:
         """Returns when the broker knows that they are gone."""
         admin = self.admin
         for future in admin.delete_acls([_only(rule) for rule in rules]).values():
             future.result(_TIMEOUT_S)
-        self._wait(lambda: not {rule.binding for rule in rules} & self.rules())
+        wait_until(lambda: not {rule.binding for rule in rules} & self.rules(), "the broker goes on with them")
 
     def rules(self) -> set[AclBinding]:
         anything: Any = None
@@ -145,12 +144,6 @@ class SecuredBroker(NamedTuple):
             info = ScramCredentialInfo(mechanism, _ITERATIONS)
             change = UserScramCredentialUpsertion(user, info, password.encode())
             admin.alter_user_scram_credentials([change])[user].result(_TIMEOUT_S)
-
-    def _wait(self, done: Callable[[], bool]) -> None:
-        deadline = time.monotonic() + _TIMEOUT_S
-        while not done():
-            assert time.monotonic() < deadline
-            time.sleep(_POLL_S)  # a broker tells nobody when its authorizer has heard of a change
 
 
 def _only(rule: Rule) -> AclBindingFilter:

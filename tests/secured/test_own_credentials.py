@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final
 
 import pytest
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
@@ -18,15 +17,6 @@ from tests.secured.test_clients import TIMEOUT_S
 from tests.secured.users import MECHANISMS, PASSWORDS, unsecured_jwt
 from tests.secured.way import way_to
 from tests.shim_process import Shim
-
-_POLL_S: Final = 0.05
-
-
-def until_logged(shim: Shim, words: str) -> None:
-    deadline = time.monotonic() + TIMEOUT_S
-    while words not in shim.log():
-        assert time.monotonic() < deadline, shim.log()
-        time.sleep(_POLL_S)
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
@@ -98,10 +88,10 @@ def test_a_password_that_is_changed_while_the_shim_runs(own: SecuredBroker, tmp_
     settings = {**shim_settings(own), "topology.refresh.interval.ms": "100"}
     with Shim(own.bootstrap_servers, tmp_path / "data", settings=settings) as shim:
         own.add_scram_user("shim", "another")
-        until_logged(shim, "no broker can be reached, trying again every 0.5 s: ")
+        shim.wait_logged("no broker can be reached, trying again every 0.5 s: ")
         time.sleep(1.5)  # it tries again all the while
         own.add_scram_user("shim", PASSWORDS["shim"])
-        until_logged(shim, "cluster reached again")
+        shim.wait_logged("cluster reached again")
         assert shim.log().count("SCRAM-SHA-512 as shim: Authentication failed") == 1
         assert shim.running
 
@@ -121,10 +111,10 @@ def test_without_rights_it_says_what_is_missing_and_with_them_it_is_complete(
         try:
             with pytest.raises(KafkaException, match="COORDINATOR_LOAD_IN_PROGRESS"):
                 consumer.commit(offsets=[TopicPartition(topic, 0, 5)], asynchronous=False)
-            until_logged(shim, f"whether the cluster knows group {group} cannot be found out for now: ")
+            shim.wait_logged(f"whether the cluster knows group {group} cannot be found out for now: ")
             own.allow(DESCRIBE_GROUPS, Rule("shim", "READ", "TOPIC", "__consumer_offsets"))
             consumer.commit(offsets=[TopicPartition(topic, 0, 5)], asynchronous=False)
-            until_logged(shim, f"the shim may not describe {topic}:")
+            shim.wait_logged(f"the shim may not describe {topic}:")
             own.allow(*SHIM_RULES)
             producer = Producer(
                 {**way_to(shim.bootstrap, own).librdkafka("PLAIN", "alice"), "transactional.id": "alice-transactions"}

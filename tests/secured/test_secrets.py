@@ -16,7 +16,6 @@ from tests.admin.live.running import offset_shim
 from tests.certificates import Authority
 from tests.secured.broker import SecuredBroker
 from tests.secured.conftest import SHIM_RULES
-from tests.secured.test_own_credentials import until_logged
 from tests.shim_process import Shim
 from tests.wire import WireClient
 
@@ -81,7 +80,7 @@ def test_a_shim_that_runs(
         ):
             written(file, settings | changed)
             os.kill(shim.pid, signal.SIGHUP)
-            until_logged(shim, told)
+            shim.wait_logged(told)
         zookeeper.stop()
         assert shim.stop() == 0
     log = shim.log().replace(f"group.max.size: {MARKER!r} is not a whole number", "")  # no secret, there

@@ -26,7 +26,6 @@ from tests.secured.broker import Door, SecuredBroker
 from tests.secured.conftest import shim_settings
 from tests.secured.dialogue import HEARTBEAT, authenticate, handshake, log_in, logged_in, say
 from tests.secured.test_clients import CLIENTS
-from tests.secured.test_own_credentials import until_logged
 from tests.secured.users import plain
 from tests.secured.way import Way
 from tests.shim_process import Shim
@@ -110,7 +109,7 @@ def test_a_certificate_is_no_user(secured: SecuredBroker, listening: Listening) 
         assert [broker.port for broker in told.brokers] == [door.port]
     with Door(door.port, secured.context()).client() as client, pytest.raises((ssl.SSLError, ConnectionError)):
         client.ask(sasl_handshake.API, 1, sasl_handshake.SaslHandshakeRequest("PLAIN"))
-    until_logged(listening.shim, "TLS handshake: it has shown no certificate")
+    listening.shim.wait_logged("TLS handshake: it has shown no certificate")
 
 
 def test_a_certificate_changes_and_sessions_go_on(
@@ -127,7 +126,7 @@ def test_a_certificate_changes_and_sessions_go_on(
         assert commit(before, "alice-changes", 1, topic) == ErrorCode.NONE
         authority.keystore("listening.pem", common_name="second")
         kill(shim.pid, signal.SIGHUP)
-        until_logged(shim, "certificate files read again")
+        shim.wait_logged("certificate files read again")
         assert named(context, shim.port) == "second"
         assert commit(before, "alice-changes", 2, topic) == ErrorCode.NONE
         assert isinstance(say(between, authenticate(2, plain("alice"))), bytes)
@@ -158,7 +157,7 @@ def test_a_broker_that_is_not_who_it_says(secured: SecuredBroker, tmp_path: Path
     shim = Shim(bootstrap, tmp_path / "data", settings=settings, start_timeout=TIMEOUT_S)
     shim.launch()
     try:
-        until_logged(shim, words)
+        shim.wait_logged(words)
         assert f"{bootstrap}: {words}" in shim.log()
     finally:
         shim.kill()

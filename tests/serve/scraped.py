@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable
@@ -12,10 +11,11 @@ from typing import Any, TypeVar
 from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
+from tests.waiting import wait_until
+
 T = TypeVar("T")
 
 _DEADLINE_SECONDS = 30.0
-_POLL_SECONDS = 0.05
 
 
 class Scrape:
@@ -64,13 +64,11 @@ class AdminPort:
 
 def until(look: Callable[[], T | None]) -> T:
     """What it gives once that is something; an OSError is nothing. Nobody tells when that is so."""
-    deadline = time.monotonic() + _DEADLINE_SECONDS
-    while True:
+
+    def found() -> T | None:
         try:
-            found = look()
+            return look()
         except OSError:
-            found = None
-        if found:
-            return found
-        assert time.monotonic() < deadline, "it did not come to that"
-        time.sleep(_POLL_SECONDS)
+            return None
+
+    return wait_until(found, "it did not come to that")

@@ -7,7 +7,6 @@ import io
 import re
 import socket
 import threading
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -33,6 +32,7 @@ from shim.client import (
 from shim.demo.parts import Broker
 from tests.conftest import TopicFactory
 from tests.shim_process import Shim
+from tests.waiting import wait_until
 from tests.wire import WireClient
 
 HOW_TO = Path(__file__).parents[2] / "docs" / "conditional-commits.md"
@@ -165,8 +165,9 @@ def plain(broker: Broker, group: str) -> Broker:
     """The broker, when it has a coordinator for the group: the first to ask makes it make its offsets topic."""
     request = find_coordinator.FindCoordinatorRequest(group)
     with WireClient(broker.port, broker.host) as client:
-        while client.ask(find_coordinator.API, 1, request).error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE:
-            time.sleep(0.1)  # a broker tells nobody when it has become one
+        wait_until(
+            lambda: client.ask(find_coordinator.API, 1, request).error_code != ErrorCode.COORDINATOR_NOT_AVAILABLE
+        )
     return broker
 
 

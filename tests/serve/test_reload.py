@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import threading
-import time
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -24,7 +23,6 @@ from tests.waiting import wait_until
 from tests.wire import WireClient
 
 TIMEOUT_S = 30.0
-POLL_S = 0.02
 READ = "settings read again"
 REFUSED = "the settings stay as they were"
 
@@ -47,13 +45,12 @@ class Reloaded:
     def hang_up(self) -> str:
         before = len(self.shim.log())
         os.kill(self.shim.pid, signal.SIGHUP)
-        deadline = time.monotonic() + TIMEOUT_S
-        while True:
+
+        def look() -> str | None:
             lines = self.shim.log()[before:]
-            if lines.endswith("\n") and (READ in lines or REFUSED in lines):
-                return lines
-            assert time.monotonic() < deadline, self.shim.log()
-            time.sleep(POLL_S)  # a file tells nobody that it has grown
+            return lines if lines.endswith("\n") and (READ in lines or REFUSED in lines) else None
+
+        return wait_until(look, self.shim.log)
 
 
 @pytest.fixture(scope="module")
@@ -128,7 +125,7 @@ def test_whoever_waits_for_a_place_has_it_when_there_are_more(reloaded: Reloaded
         commit(first, group, 2)
         reloaded.with_settings({"max.connections": 1})
         with WireClient(reloaded.shim.port) as waiting:
-            wait_until(lambda: "as many connections as there may be" in reloaded.shim.log())
+            reloaded.shim.wait_logged("as many connections as there may be")
             reloaded.with_settings({})
             assert committed(waiting, group) == 2
 
@@ -207,7 +204,7 @@ def test_a_file_that_does_not_answer_keeps_nobody_waiting(
         with WireClient(shim.port) as client:
             assert with_metadata(client, group, "12345") == ErrorCode.NONE
             file.write_text('"offset.metadata.max.bytes" = 4')  # whoever reads it has been waiting for that
-            wait_until(lambda: READ in shim.log())
+            shim.wait_logged(READ)
             assert with_metadata(client, group, "12345") == ErrorCode.OFFSET_METADATA_TOO_LARGE
         assert shim.stop() == 0, "those that came meanwhile wait for another answer"
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
 from protocol.errors import ErrorCode
@@ -10,7 +9,8 @@ from protocol.messages import delete_groups, offset_commit, offset_delete
 from shim.demo.parts import Broker
 from tests.conftest import TopicFactory
 from tests.shim_process import Shim
-from tests.wire import TIMEOUT_SECONDS, WireClient
+from tests.waiting import wait_until
+from tests.wire import WireClient
 
 
 def test_a_group_that_has_lost_its_offsets_is_gone_after_the_next_look(
@@ -29,12 +29,10 @@ def test_a_group_that_has_lost_its_offsets_is_gone_after_the_next_look(
     with Shim(broker.bootstrap_servers, tmp_path / "data", settings=settings) as shim, WireClient(shim.port) as client:
         client.ask(offset_commit.API, 8, commit)
         assert client.ask(offset_delete.API, 0, delete).error_code == ErrorCode.NONE
-        deadline = time.monotonic() + TIMEOUT_SECONDS
-        while client.ask(offset_delete.API, 0, delete).error_code != ErrorCode.GROUP_ID_NOT_FOUND:
-            assert time.monotonic() < deadline, "the group is still there"
-            time.sleep(0.02)
+        wait_until(
+            lambda: client.ask(offset_delete.API, 0, delete).error_code == ErrorCode.GROUP_ID_NOT_FOUND,
+            "the group is still there",
+        )
         request = delete_groups.DeleteGroupsRequest((group,))
         assert client.ask(delete_groups.API, 2, request).results[0].error_code == ErrorCode.GROUP_ID_NOT_FOUND
-        while "and 1 empty group" not in shim.log():  # what a look has done is told at its end
-            assert time.monotonic() < deadline, shim.log()
-            time.sleep(0.02)
+        shim.wait_logged("and 1 empty group")  # what a look has done is told at its end

@@ -15,9 +15,11 @@ from shim.config import HostPort, SettingError, load_configuration
 from shim.demo.parts import Broker, free_port
 from shim.metrics import Kind, Metric, Sample, Series
 from shim.serve.statsd import QUEUED, StatsdPush
-from tests.serve.scraped import AdminPort, until
+from tests.serve import scraped
+from tests.serve.scraped import AdminPort
 from tests.serve.test_connections import commit
 from tests.shim_process import Shim
+from tests.waiting import until
 from tests.wire import WireClient
 
 COMMITS = 12
@@ -90,7 +92,7 @@ def test_nobody_listens(broker: Broker, tmp_path: Path, topic_t: str, group: str
     with Shim(
         broker.bootstrap_servers, tmp_path / "data", settings=settings_for(nobody), args=["--admin", admin.address]
     ) as shim:
-        until(lambda: admin.scrape().value("statsd_datagrams_dropped_total") > 2)
+        scraped.until(lambda: admin.scrape().value("statsd_datagrams_dropped_total") > 2)
         with WireClient(shim.broker_port(1)) as client:
             commit(client, group, 5)
         assert admin.scrape().value("offsets_committed_total") == 1
@@ -112,16 +114,10 @@ def _looks(samples: int) -> Callable[[], asyncio.Future[Sequence[Series]]]:
     return lambda: asyncio.ensure_future(look())
 
 
-async def _until(so: Callable[[], bool]) -> None:
-    async with asyncio.timeout(30):
-        while not so():  # noqa: ASYNC110 - nobody tells what was counted
-            await asyncio.sleep(0.01)
-
-
 async def test_a_name_that_nobody_knows() -> None:
     push = StatsdPush(HostPort("nobody.invalid", 8125), 0.01, "statsd", _looks(3))
     pushing = asyncio.create_task(push.run())
-    await _until(lambda: push.dropped >= 2)
+    await until(lambda: push.dropped >= 2)
     pushing.cancel()
     await asyncio.gather(pushing, return_exceptions=True)
     assert push.sent == 0
@@ -137,7 +133,7 @@ async def test_what_waits_is_bounded(monkeypatch: pytest.MonkeyPatch, receiver: 
     monkeypatch.setattr("shim.serve.statsd.asyncio_dgram.connect", connect)
     push = StatsdPush(HostPort("127.0.0.1", receiver.getsockname()[1]), 0.01, "statsd", _looks(QUEUED))
     pushing = asyncio.create_task(push.run())
-    await _until(lambda: push.dropped >= QUEUED)
+    await until(lambda: push.dropped >= QUEUED)
     pushing.cancel()
     await asyncio.gather(pushing, return_exceptions=True)
     assert push.sent == 0
@@ -155,12 +151,12 @@ async def test_that_somebody_listens_again_is_a_line(
         nobody = taken.getsockname()[1]
     push = StatsdPush(HostPort("127.0.0.1", nobody), 0.05, "statsd", _looks(samples))
     pushing = asyncio.create_task(push.run())
-    await _until(lambda: push.dropped >= 10)
+    await until(lambda: push.dropped >= 10)
     failed = f"metrics are not received for now: 127.0.0.1:{nobody}: nobody listens"
     assert caplog.messages == [failed]
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as listening:
         listening.bind(("127.0.0.1", nobody))
-        await _until(lambda: len(caplog.messages) > 1)
+        await until(lambda: len(caplog.messages) > 1)
         assert caplog.messages == [failed, "this is over: metrics are not received"]
     pushing.cancel()
     await asyncio.gather(pushing, return_exceptions=True)

@@ -8,8 +8,7 @@ import signal
 import socket
 import ssl
 import threading
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -26,6 +25,7 @@ from tests.conftest import TopicFactory
 from tests.java_tools import CONSOLE_CONSUMER, CONSOLE_PRODUCER
 from tests.shim_process import Shim
 from tests.tls_broker import tls_broker, tls_port
+from tests.waiting import wait_until
 from tests.wire import WireClient
 
 TIMEOUT_S = 30.0
@@ -176,14 +176,6 @@ def served(client: WireClient) -> bool:
     return client.ask(api_versions.API, 2, api_versions.ApiVersionsRequest()).error_code == 0
 
 
-def wait_for(condition: Callable[[], bool]) -> None:
-    """What another process does has no event here."""
-    deadline = time.monotonic() + TIMEOUT_S
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-
-
 def test_certificates_are_renewed_under_load(
     shim: Shim, secured: Secured, client_keystore: Path, make_topic: TopicFactory
 ) -> None:
@@ -212,13 +204,13 @@ def test_certificates_are_renewed_under_load(
     load = threading.Thread(target=produce)
     load.start()
     try:
-        wait_for(lambda: delivered > 0)
+        wait_until(lambda: delivered > 0)
         keystore = Path(shim.settings["ssl.keystore.location"])  # type: ignore[arg-type]
         before = tls_client(shim, secured, client_keystore)
         renewals = shim.log().count("certificate files read again")
         secured.authority.keystore(keystore.name, HOST, "renewed.example.com")
         os.kill(shim.pid, signal.SIGHUP)
-        wait_for(lambda: shim.log().count("certificate files read again") > renewals)
+        wait_until(lambda: shim.log().count("certificate files read again") > renewals)
         with tls_client(shim, secured, client_keystore) as after:
             assert shown_to(after) != shown_to(before)
             assert served(after)
@@ -228,12 +220,12 @@ def test_certificates_are_renewed_under_load(
         renewed = keystore.read_bytes()
         keystore.write_bytes(renewed[:500])
         # Without a signal: it is seen by itself.
-        wait_for(lambda: "the changed certificate files are of no use, the ones before stay" in shim.log())
+        shim.wait_logged("the changed certificate files are of no use, the ones before stay")
         with tls_client(shim, secured, client_keystore) as still:
             assert served(still)
         keystore.write_bytes(renewed)
         seen = delivered
-        wait_for(lambda: delivered > seen)
+        wait_until(lambda: delivered > seen)
     finally:
         stop.set()
         load.join()
@@ -291,7 +283,7 @@ def test_a_broker_that_cannot_be_spoken_with_is_said_in_one_line(secured: Secure
     shim = Shim(f"{host}:{port}", tmp_path / "data", settings=settings)
     shim.launch()
     try:
-        wait_for(lambda: "no broker can be reached" in shim.log())
+        shim.wait_logged("no broker can be reached")
     finally:
         shim.stop()
     (line,) = (line for line in shim.log().splitlines() if "no broker can be reached" in line)
@@ -307,7 +299,7 @@ def test_a_keystore_that_is_none_stops_the_start(secured: Secured, tmp_path: Pat
         settings={**upstream(secured), **listening(secured, missing)},
     )
     shim.launch()
-    wait_for(lambda: not shim.running)
+    wait_until(lambda: not shim.running)
     assert shim.returncode == 1
     (line,) = shim.log().splitlines()
     assert line == f"Error: listener SSL: ssl.keystore.location: {missing}: No such file or directory"
@@ -329,6 +321,6 @@ def test_the_socket_is_gone_with_the_client(shim: Shim, secured: Secured, client
         client.close()
     for client in clients[10:]:
         client.socket.shutdown(socket.SHUT_WR)  # no end of TLS is said
-    wait_for(lambda: len(os.listdir(f"/proc/{shim.pid}/fd")) <= before)  # noqa: PTH208
+    wait_until(lambda: len(os.listdir(f"/proc/{shim.pid}/fd")) <= before)  # noqa: PTH208
     for client in clients[10:]:
         client.close()

@@ -7,7 +7,6 @@ import json
 import random
 import subprocess
 import sys
-import time
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -18,6 +17,7 @@ from shim.demo.parts import Cluster
 from shim.demo.parts.process import spawn
 from tests.conftest import TopicFactory
 from tests.hung import hung
+from tests.waiting import wait_until
 
 CONFIG: Final = {"cleanup.policy": "compact", "message.timestamp.type": "LogAppendTime", "min.insync.replicas": "2"}
 LEASE_MS: Final = 1_000
@@ -91,10 +91,8 @@ def wait_for(contenders: list[Contender], kind: str, more: int) -> None:
     def count() -> int:
         return sum(each.kind == kind for contender in contenders for each in contender.said())
 
-    until, due = time.monotonic() + PATIENCE_S, count() + more
-    while count() < due:
-        assert time.monotonic() < until, f"nobody says {kind}"
-        time.sleep(0.05)  # they say it into files
+    due = count() + more
+    wait_until(lambda: count() >= due, f"nobody says {kind}", PATIENCE_S)
 
 
 @pytest.mark.parametrize("faults", [6, pytest.param(100, marks=pytest.mark.soak)])

@@ -11,8 +11,9 @@ from typing import Final
 
 import psutil
 
+from tests.waiting import wait_until
+
 _SAID: Final = 2_000  # characters of what a load said, in an error
-_LOOK_S: Final = 0.02
 _BATCHES: Final = 3
 _TIMEOUT_S: Final = 600.0
 
@@ -55,16 +56,12 @@ class LoadProcess:
     def wait_begun(self, table: Path) -> bool:
         """Until it writes; False where it ended before."""
         before = set(table.rglob("*"))
-        while self.runs:
-            if set(table.rglob("*")) != before:
-                return True
-            time.sleep(_LOOK_S)
-        return False
+        wait_until(lambda: not self.runs or set(table.rglob("*")) != before, self.said, _TIMEOUT_S)
+        return self.runs
 
     def wait_batches(self, table: Path, batches: int) -> None:
         """Until there are so many, or it has ended."""
-        while self.runs and batches_of(table) < batches:
-            time.sleep(_LOOK_S)
+        wait_until(lambda: not self.runs or batches_of(table) >= batches, self.said, _TIMEOUT_S)
 
     def kill(self, processes: list[psutil.Process]) -> None:
         for each in processes:
@@ -104,7 +101,7 @@ def load_under_fire(
             if not running.wait_begun(table):
                 raise AssertionError(f"it ended before kill {len(killed) + 1}: {running.ended()}\n{running.said()}")
             running.wait_batches(table, batches_of(table) + chance.randrange(_BATCHES))
-            time.sleep(chance.uniform(0, longest_s))
+            time.sleep(chance.uniform(0, longest_s))  # anywhere in a batch
             program, *jvm = running.driver()
             targets = {"program": [program], "jvm": jvm, "driver": [program, *jvm]}
             if executors := running.executors():

@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -18,22 +17,22 @@ from shim.demo.parts import Broker
 from tests.conftest import TopicFactory
 from tests.pipeline.load.filling import differences, fill, of_topic, straight
 from tests.shim_process import Shim
+from tests.waiting import wait_until
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _TIMEOUT_S: Final = 240.0
-_LOOK_S: Final = 0.1
 
 
 def wait_committed(
     cluster: ClusterOfGroup, topic: str, offsets: dict[int, int], process: subprocess.Popen[str]
 ) -> None:
-    deadline = time.monotonic() + _TIMEOUT_S
-    while of_topic(cluster.committed(), topic) != offsets:
+    def is_committed() -> bool:
         assert process.poll() is None, process.communicate()
-        assert time.monotonic() < deadline
-        time.sleep(_LOOK_S)
+        return of_topic(cluster.committed(), topic) == offsets
+
+    wait_until(is_committed, "it is not committed", _TIMEOUT_S)
 
 
 @pytest.mark.soak

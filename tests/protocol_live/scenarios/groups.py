@@ -26,6 +26,7 @@ from protocol.messages import (
     sync_group,
 )
 from tests.protocol_live.place import GROUP, SHARE, TRANSACTION, Place, scenario
+from tests.waiting import wait_until
 
 OPERATIONS_NOT_ASKED = -2147483648
 
@@ -373,12 +374,13 @@ def new_instance(place: Place) -> tuple[str, str]:
         user_endpoint=streams_group_heartbeat.Endpoint("localhost", 1_234),
         client_tags=(streams_group_heartbeat.KeyValue("zone", "a"),),
     )
-    deadline = time.monotonic() + 30.0
-    answer = place.ask(streams_group_heartbeat.API, 0, request)
-    while answer.error_code:  # UNKNOWN_SERVER_ERROR, too, now and then right after the topic was made
-        assert time.monotonic() < deadline, answer
-        time.sleep(0.1)  # the broker tells nobody when it is ready
+
+    def join() -> streams_group_heartbeat.StreamsGroupHeartbeatResponse | None:
         answer = place.ask(streams_group_heartbeat.API, 0, request)
+        return answer if not answer.error_code else None
+
+    # UNKNOWN_SERVER_ERROR, too, now and then right after the topic was made
+    answer = wait_until(join, lambda: place.ask(streams_group_heartbeat.API, 0, request))
     assert (answer.member_id, answer.member_epoch > 0, answer.heartbeat_interval_ms > 0) == (member_id, True, True)
     return group, member_id
 

@@ -57,8 +57,8 @@ async def test_what_is_in_flight_when_one_is_taken_is_in_it_or_there_is_none(tmp
         tickets += [shim.commit("h", offset) for offset in range(3)]
         shim.log.release(1)
         await until(lambda: len(shim.log.writes) == 12)
-        # The second flight is held on its way to the disk, the snapshot begun with it.
-        await asyncio.sleep(0.05)
+        # The second flight is held on its way to the disk, the snapshot begun with it: its thread has nothing to write.
+        await shim.backend._snapshots.ended()
         assert snapshot_offsets(tmp_path) == [10]
         shim.log.release(1)
         for ticket in tickets:
