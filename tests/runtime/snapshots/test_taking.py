@@ -51,15 +51,16 @@ async def test_what_is_in_flight_when_one_is_taken_is_in_it_or_there_is_none(tmp
     async with running(tmp_path, ONE) as shim:
         shim.log.release(10)
         await commits(shim, range(10))
-        await until(lambda: snapshot_offsets(tmp_path) == [10])
+        snapshots = shim.backend._snapshots
+        await until(lambda: snapshot_offsets(tmp_path) == [10] and snapshots._taking is None)
         tickets = [shim.commit("g", offset) for offset in range(10, 20)]
         await until(lambda: len(shim.log.writes) == 11)
         tickets += [shim.commit("h", offset) for offset in range(3)]
         shim.log.release(1)
         await until(lambda: len(shim.log.writes) == 12)
-        # The second flight is held on its way to the disk, the snapshot begun with it: its thread has nothing to write.
-        await shim.backend._snapshots.ended()
-        assert snapshot_offsets(tmp_path) == [10]
+        assert snapshots._taking is not None, "it is begun with the second flight, which is held on its way to the disk"
+        await snapshots.ended()
+        assert snapshot_offsets(tmp_path) == [10], "its thread has nothing to write"
         shim.log.release(1)
         for ticket in tickets:
             assert error_in(await ticket.result()) == ErrorCode.NONE
