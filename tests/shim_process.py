@@ -180,6 +180,14 @@ class Shim:
         self._child.kill()
         return self._ended()
 
+    def wait_ended(self) -> int:
+        """Wait for an end that it comes to by itself; the exit status, negative for a signal. Raises TimeoutError."""
+        if self._child is None:
+            raise RuntimeError("the shim was never started")
+        if not self._child.wait(self.stop_timeout):
+            raise TimeoutError(f"the shim goes on\n{self.log()[-_LOG_SHOWN:]}")
+        return self._ended()
+
     def restart(self) -> int:
         """`stop`, then `start`: same ports, same data. Gives back the exit status of the stop."""
         status = self.stop()

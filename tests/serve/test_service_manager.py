@@ -8,7 +8,7 @@ import signal
 import socket
 import time
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -17,7 +17,6 @@ import pytest
 
 from shim.demo.parts import Broker
 from shim.serve.service_manager import ServiceManager
-from tests.hung import hung
 from tests.shim_process import Shim
 
 PATIENCE_US = 600_000
@@ -96,24 +95,58 @@ def test_it_hears_that_the_shim_is_ready_alive_and_stopping(
         assert shim.stop() == 0
 
 
-def test_it_hears_nothing_of_a_shim_that_hangs(broker: Broker, path: Path, systemd: Listening, tmp_path: Path) -> None:
-    with Shim(broker.bootstrap_servers, tmp_path / "data", patch=started_by(path)) as shim:
+HANGS = """
+import os, signal
+
+def hang(*_):
+    fd = os.open({fifo!r}, os.O_RDONLY)
+    os.read(fd, 1)
+    os.close(fd)
+
+signal.signal(signal.SIGUSR1, hang)
+"""
+"""The loop hangs from SIGUSR1 on, its threads do not, for as long as somebody has the FIFO open for writing."""
+
+
+@contextmanager
+def loop_hangs(shim: Shim, fifo: Path) -> Iterator[None]:
+    """On return it does."""
+    os.kill(shim.pid, signal.SIGUSR1)
+    with fifo.open("wb"):  # once it is open there, too
+        yield
+
+
+@pytest.fixture
+def fifo(tmp_path: Path) -> Path:
+    path = tmp_path / "fifo"
+    os.mkfifo(path)
+    return path
+
+
+def test_it_hears_nothing_of_a_shim_that_hangs(
+    broker: Broker, path: Path, systemd: Listening, fifo: Path, tmp_path: Path
+) -> None:
+    patch = started_by(path) + HANGS.format(fifo=str(fifo))
+    with Shim(broker.bootstrap_servers, tmp_path / "data", patch=patch) as shim:
         systemd.hears_until("READY=1")
-        with hung(shim.pid):
+        with loop_hangs(shim, fifo):
             systemd.forgets()
-            systemd.socket.settimeout(3 * PATIENCE_US / 1e6)
+            systemd.socket.settimeout(3 * PATIENCE_US / 1e6)  # systemd goes by the time, too
             with pytest.raises(TimeoutError):
                 systemd.hears()
+        systemd.socket.settimeout(PATIENCE_S)
         assert systemd.hears() == WATCHDOG
 
 
-def test_the_log_says_where_one_was_that_it_ends(broker: Broker, tmp_path: Path) -> None:
-    shim = Shim(broker.bootstrap_servers, tmp_path / "data", args=["--set", "log.format=json"])
-    with shim:
-        os.kill(shim.pid, signal.SIGABRT)
-        assert shim.stop() == -signal.SIGABRT
-        assert "Fatal Python error: Aborted" in shim.log()
-        assert "in serve_command" in shim.log()
+def test_the_log_says_where_one_was_that_it_ends(broker: Broker, fifo: Path, tmp_path: Path) -> None:
+    """As it hangs. What goes on meanwhile cannot be told: it is read while it changes."""
+    args, patch = ["--set", "log.format=json"], HANGS.format(fifo=str(fifo))
+    with Shim(broker.bootstrap_servers, tmp_path / "data", args=args, patch=patch) as shim:
+        with loop_hangs(shim, fifo):
+            os.kill(shim.pid, signal.SIGABRT)
+            assert shim.wait_ended() == -signal.SIGABRT
+        for words in ("Fatal Python error: Aborted", "in hang", "in serve_command"):
+            assert words in shim.log()
 
 
 def test_where_nobody_listens_nothing_is_said(caplog: pytest.LogCaptureFixture) -> None:

@@ -299,8 +299,7 @@ def test_a_keystore_that_is_none_stops_the_start(secured: Secured, tmp_path: Pat
         settings={**upstream(secured), **listening(secured, missing)},
     )
     shim.launch()
-    wait_until(lambda: not shim.running)
-    assert shim.returncode == 1
+    assert shim.wait_ended() == 1
     (line,) = shim.log().splitlines()
     assert line == f"Error: listener SSL: ssl.keystore.location: {missing}: No such file or directory"
 

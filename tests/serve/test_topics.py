@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -23,10 +22,33 @@ TIMEOUT_S = 40.0
 UNKNOWN = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 QUICK = {"topology.refresh.interval.ms": 100}
 
+TELLS = """
+import sys
+from shim.following.topics.refresh import TopicRefresh
+from shim.following.topics.table import TopicTable
+
+confirm, look = TopicTable.confirm, TopicRefresh._look
+
+def told_confirmed(table, name, topic):
+    confirm(table, name, topic)
+    print(f"confirmed: {name}", file=sys.stderr, flush=True)
+
+async def told_looked(refresh, in_use):
+    await look(refresh, in_use)
+    print(f"looked, in doubt: {refresh._table.doubts.names()}", file=sys.stderr, flush=True)
+
+TopicTable.confirm, TopicRefresh._look = told_confirmed, told_looked
+"""
+"""In the shim's process: what it otherwise keeps to itself."""
+
+
+def following(part: Broker | Cluster, tmp_path: Path) -> Shim:
+    return Shim(part.bootstrap_servers, tmp_path / "data", settings=QUICK, patch=TELLS)
+
 
 @pytest.fixture
 def shim(broker: Broker, tmp_path: Path) -> Iterator[Shim]:
-    with Shim(broker.bootstrap_servers, tmp_path / "data", settings=QUICK) as running:
+    with following(broker, tmp_path) as running:
         yield running
 
 
@@ -86,9 +108,17 @@ def seen(client: WireClient, topic: str) -> None:
     wait_until(lambda: metadata_error(client, topic) == ErrorCode.NONE, "the topic is not there")
 
 
-def confirmed(client: WireClient, shim: Shim) -> None:
-    """Long enough that the shim has asked all brokers which topic has the name. Nothing tells that it has."""
-    time.sleep(1.5)
+def confirmed(shim: Shim, *topics: str) -> None:
+    """The shim has asked all brokers which topics have these names."""
+    for topic in topics:
+        shim.wait_logged(f"confirmed: {topic}\n")
+
+
+def looked(shim: Shim) -> None:
+    """It has looked at topics after this was called, and again, and none is in doubt: whatever was to be deleted for
+    what it saw has been."""
+    before = len(shim.log())
+    wait_until(lambda: shim.log()[before:].count("looked, in doubt: []\n") > 2, shim.log)
 
 
 def test_what_does_not_exist_is_refused_and_what_was_just_made_is_not(
@@ -134,22 +164,22 @@ def test_a_topic_made_anew_under_its_name(
     broker: Broker, tmp_path: Path, make_topic: TopicFactory, topic: str, group: str
 ) -> None:
     make_topic(2, name=topic)
-    with Shim(broker.bootstrap_servers, tmp_path / "data", settings=QUICK) as shim:
+    with following(broker, tmp_path) as shim:
         with WireClient(shim.port) as client:
             assert commit(client, group, topic, 1_000) == ErrorCode.NONE
             assert commit(client, group, topic, 2_000, partition=1) == ErrorCode.NONE
-            confirmed(client, shim)
+            confirmed(shim, topic)
             delete(broker, topic)
             make_topic(2, name=topic)
             seen(client, topic)
             # From here on no offset of the old one is served, and none of the new one is lost.
             assert fetch(client, group, topic) == -1
             assert commit(client, group, topic, 3) == ErrorCode.NONE
-            time.sleep(1.0)
+            looked(shim)
             assert (fetch(client, group, topic), fetch(client, group, topic, 1)) == (3, -1)
         assert shim.restart() == 0
         with WireClient(shim.port) as client:
-            time.sleep(1.0)
+            looked(shim)
             assert (fetch(client, group, topic), fetch(client, group, topic, 1)) == (3, -1)
 
 
@@ -160,7 +190,7 @@ def test_a_broker_that_restarts_is_no_reason_to_delete_anything(
     topics = [make_topic(1) for _ in range(3)]
     for topic in topics:
         assert commit(client, group, topic, 5) == ErrorCode.NONE
-    confirmed(client, shim)
+    confirmed(shim, *topics)
     broker.stop()
     with WireClient(shim.port) as while_down:
         assert [commit(while_down, group, topic, 6) for topic in topics] == [ErrorCode.NONE] * 3
@@ -171,7 +201,7 @@ def test_a_broker_that_restarts_is_no_reason_to_delete_anything(
     with WireClient(shim.port) as again:
         for topic in topics:
             seen(again, topic)
-        time.sleep(2.5)  # more than it takes to believe that a topic is gone
+        looked(shim)
         assert [fetch(again, group, topic) for topic in topics] == [6, 6, 6]
         assert commit(again, group, "nobody-can-say", 7) == UNKNOWN
         assert fetch(again, group, "nobody-can-say") == 6, "what was never seen is not known to be gone"
@@ -182,7 +212,7 @@ def test_in_a_cluster_with_a_broker_down_it_waits(
     cluster: Cluster, tmp_path: Path, make_topic: TopicFactory, group: str
 ) -> None:
     gone, stays = make_topic(1), make_topic(1)
-    with Shim(cluster.bootstrap_servers, tmp_path / "data", settings=QUICK) as shim, WireClient(shim.port) as client:
+    with following(cluster, tmp_path) as shim, WireClient(shim.port) as client:
         for topic in (gone, stays):
             assert commit(client, group, topic, 5) == ErrorCode.NONE
         cluster.brokers[2].kill()
