@@ -14,6 +14,12 @@ _LOOKS_AGAIN_SECONDS: Final = 0.001
 _ASKS_AGAIN_SECONDS: Final = 0.02
 
 
+async def turns_of_the_loop() -> None:
+    """More than anything takes that waits for nothing but its turn."""
+    for _ in range(10):
+        await asyncio.sleep(0)
+
+
 async def until(condition: Callable[[], object], seconds: float = _SECONDS) -> None:
     """For what is in this process. Raises TimeoutError."""
     async with asyncio.timeout(seconds):

@@ -13,6 +13,7 @@ from shim.config import HostPort, Settings
 from shim.upstream import UpstreamError
 from shim.upstream.connection import BrokerConnection
 from shim.upstream.kept_connection import KeptConnection
+from tests.waiting import until
 
 HOST = "127.0.0.1"
 NO_LINGER = struct.pack("ii", 1, 0)
@@ -56,9 +57,7 @@ async def test_the_next_question_fails_as_any_other() -> None:
     await connection.open()
     await kept.ask(metadata.API, metadata.MetadataRequest(topics=()))
     broker.reset()
-    async with asyncio.timeout(30):
-        while not connection._writer.is_closing():  # type: ignore[union-attr]  # noqa: ASYNC110
-            await asyncio.sleep(0.001)
+    await until(connection._writer.is_closing)  # type: ignore[union-attr]
     with pytest.raises(UpstreamError):
         await connection.ask(metadata.API, metadata.MetadataRequest(topics=()))
     connection.close()

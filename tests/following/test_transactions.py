@@ -29,7 +29,7 @@ from tests.following.cluster_log import (
 )
 from tests.runtime.held_log import WAIT_SECONDS
 from tests.runtime.running import Running, running
-from tests.waiting import until
+from tests.waiting import turns_of_the_loop, until
 
 
 async def delete_group(shim: Running, group: str) -> None:
@@ -80,7 +80,7 @@ async def test_it_goes_on_where_it_was(tmp_path: Path) -> None:
     async with running(tmp_path, admitted=False) as shim:
         following = await follows(shim, cluster)
         assert cluster.read_from == []
-        await asyncio.sleep(0.01)
+        await turns_of_the_loop()
         assert cluster.read_from == [], "the data may be of another cluster, for all that is known"
         shim.runtime.admit()
         await until_fetched(shim, "g", (0, 5))

@@ -7,6 +7,7 @@ import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -16,11 +17,13 @@ from protocol.own.between_shims import Answer, Begun, Forward, Hello, encode
 from shim.config import HostPort, Settings
 from shim.demo.parts import free_port
 from shim.forwarding import ONE_BY_ONE, Entrusted, Peers, PeerServer, Request, Room, peers, serving
+from shim.forwarding.home import HomeSide
 from shim.forwarding.over_tcp import TcpPort, dial_over_tcp, named_by_certificate
 from shim.metrics import NotForwarded
 from shim.tls import TlsContext, context_for_clients
 from shim.tls.contexts import context_for_shims
 from tests.certificates import Authority
+from tests.waiting import until
 
 MOST = 1 << 20
 HELLO = Hello("cluster/__offset_shim", "a shim", MOST)
@@ -95,14 +98,15 @@ async def test_one_connection_carries_all() -> None:
 
 
 async def test_nobody_is_there_and_then_somebody(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(peers, "AGAIN_SECONDS", 0.05)
+    now = 0.0
+    monkeypatch.setattr(peers, "time", SimpleNamespace(monotonic=lambda: now))
     address = somewhere()
     async with asking() as at:
         assert await asked_once(at, address) is ErrorCode.NOT_COORDINATOR
-        assert await asked_once(at, address) is ErrorCode.NOT_COORDINATOR, "at once: it was tried a moment ago"
-        assert failures(at) == {"unreachable": 2}
         async with serving_at(address):
-            await asyncio.sleep(0.1)
+            assert await asked_once(at, address) is ErrorCode.NOT_COORDINATOR, "it was tried a moment ago"
+            assert failures(at) == {"unreachable": 2}
+            now += peers.AGAIN_SECONDS
             assert await asked_once(at, address) == REQUEST.frame
         assert await asked_once(at, address) is ErrorCode.NOT_COORDINATOR
         assert failures(at).keys() <= {"unreachable", "lost"}, "it may be heard of before, or because of it"
@@ -121,12 +125,20 @@ async def test_an_owner_that_says_nothing(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 async def test_an_owner_that_takes_its_time_is_not_silent(monkeypatch: pytest.MonkeyPatch) -> None:
+    looks, ping = 0, HomeSide.ping
+
+    def counted(side: HomeSide) -> None:
+        nonlocal looks
+        looks += 1
+        ping(side)
+
+    monkeypatch.setattr(HomeSide, "ping", counted)
     monkeypatch.setattr(peers, "SILENCE_SECONDS", 0.1)
     address = somewhere()
     taken: list[Entrusted] = []
     async with serving_at(address, taken.append), asking() as at:
         waiting = asyncio.ensure_future(asked_once(at, address))
-        await asyncio.sleep(1.0)
+        await until(lambda: looks > 5 or waiting.done())
         assert not waiting.done()
         taken[0].answer(b"at last")
         assert await waiting == b"at last"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -16,6 +17,7 @@ from shim.demo.parts import Broker
 from shim.log.checkpoint import TopicPartition
 from shim.migration.mirror.guard import Guard
 from shim.migration.mirror.last_written import Written
+from shim.migration.mirror.mirror import Mirror
 from shim.offsets.store import GroupInUse, StoreError, StoreUnavailable
 from tests.conftest import TopicFactory
 from tests.migration.changing_topics import grow
@@ -64,9 +66,17 @@ async def test_what_is_deleted_is_deleted_there(
 
 
 async def test_who_waits_is_told_when_it_is_there(
-    broker: Broker, tmp_path: Path, make_topic: TopicFactory, group: str
+    broker: Broker, tmp_path: Path, make_topic: TopicFactory, group: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also where nothing else is mirrored."""
+    rounds, touched = 0, Mirror.touched
+
+    def counted(mirror: Mirror, groups: Iterable[str]) -> None:
+        nonlocal rounds
+        rounds += 1
+        touched(mirror, groups)
+
+    monkeypatch.setattr(Mirror, "touched", counted)
     topic = make_topic()
     async with mirrored(broker, tmp_path, replace(SETTINGS, offsets_mirror_upstream=False)) as at:
         await at.serve(group)
@@ -75,7 +85,9 @@ async def test_who_waits_is_told_when_it_is_there(
         assert await at.offset_in_cluster(group, topic) == 1
         await at.commit_offset(group, topic, 2)
         assert at.mirror.lag_seconds(group) is None
-        await asyncio.sleep(0.1)  # in which the mirror would have written it
+        before = rounds
+        await until(lambda: rounds > before + 2)
+        await at.mirror.drained()  # otherwise it would be written by now
         assert await at.offset_in_cluster(group, topic) == 1
         await at.mirror.fed(group)
         assert await at.offset_in_cluster(group, topic) == 2

@@ -44,7 +44,8 @@ def response(correlation_id: int, size: int = 4) -> bytes:
 
 
 async def settle(number: Callable[[], int]) -> int:
-    """The number when it has not changed for a while: for what must not go on by itself."""
+    """The number when it has not changed for so many turns of the loop: for what must not go on by itself. All of it is
+    in this process, and what is written to a socket is there at once."""
     same, last = 0, number()
     while same < 30:
         await asyncio.sleep(0.001)

@@ -21,6 +21,7 @@ from shim.upstream.errors import UpstreamError
 from shim.upstream.kept_connection import KeptConnection
 from tests.ownership.history import Operation, Told, gone_back, wrong_in
 from tests.shim_process import Shim
+from tests.waiting import until
 
 PATIENCE_S: Final = 90.0
 _ANSWERED_WITHIN_S: Final = 5.0
@@ -266,9 +267,7 @@ class AtWork:
 
     async def _soon(self, reached: Callable[[], bool], what: str) -> None:
         try:
-            async with asyncio.timeout(PATIENCE_S):
-                while not reached():  # noqa: ASYNC110 - it is counted by tasks that answer to nobody
-                    await asyncio.sleep(0.05)
+            await until(reached, PATIENCE_S)
         except TimeoutError:
             logs = "\n".join(f"--- {shim.bootstrap}\n{shim.log()[-3000:]}" for shim in self.shims)
             raise AssertionError(f"no {what} within {PATIENCE_S:g} s\n{logs}") from None

@@ -25,6 +25,7 @@ from tests.hung import hung
 from tests.ownership.registers import PATIENCE_S, connection
 from tests.ownership.test_shims_together import shims_of, started
 from tests.shim_process import Shim
+from tests.waiting import until_told
 
 _AGAIN: Final = (
     KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
@@ -67,11 +68,12 @@ def committed_in_the_cluster(cluster: Cluster, group: str, topic: str) -> int:
 async def coordinator(shim: Shim, group: str) -> HostPort:
     """Where this one leads clients of the group."""
     with closing(connection(HostPort("127.0.0.1", shim.port))) as asked:
-        while True:
+
+        async def ask() -> HostPort | None:
             answer = await asked.ask(find_coordinator.API, find_coordinator.FindCoordinatorRequest(group), at_most=3)
-            if answer.error_code == ErrorCode.NONE:
-                return HostPort(answer.host, answer.port)
-            await asyncio.sleep(0.1)  # as clients do
+            return None if answer.error_code else HostPort(answer.host, answer.port)
+
+        return await until_told(ask, PATIENCE_S)
 
 
 async def commit(at: KeptConnection, group: str, topic: str, offset: int) -> ErrorCode:
@@ -84,13 +86,15 @@ async def commit(at: KeptConnection, group: str, topic: str, offset: int) -> Err
 
 async def commit_at_another(than: HostPort, shim: Shim, group: str, topic: str, offset: int) -> None:
     """As soon as this shim leads there, which is when the session of the former has timed out."""
-    while True:
+
+    async def is_committed() -> bool:
         address = await coordinator(shim, group)
-        if address != than:
-            with closing(connection(address)) as at:
-                if await commit(at, group, topic, offset) is ErrorCode.NONE:
-                    return
-        await asyncio.sleep(0.1)
+        if address == than:
+            return False
+        with closing(connection(address)) as at:
+            return await commit(at, group, topic, offset) is ErrorCode.NONE
+
+    await until_told(is_committed, PATIENCE_S)
 
 
 async def fetched(at: KeptConnection, group: str, topic: str) -> int | ErrorCode:
@@ -102,12 +106,13 @@ async def fetched(at: KeptConnection, group: str, topic: str) -> int | ErrorCode
 
 async def told(shim: Shim, group: str, topic: str) -> int:
     """By the group's coordinator, as this shim leads there."""
-    while True:
+
+    async def ask() -> int | None:
         with closing(connection(await coordinator(shim, group))) as at:
             found = await fetched(at, group, topic)
-        if not isinstance(found, ErrorCode):
-            return found
-        await asyncio.sleep(0.1)
+        return None if isinstance(found, ErrorCode) else found
+
+    return await until_told(ask, PATIENCE_S)
 
 
 async def migrate_start(admin: str, group: str) -> Result:
@@ -148,8 +153,7 @@ async def test_who_was_held_up_passes_nothing_on(
             with hung(held_up.pid):
                 late = asyncio.ensure_future(commit(at, group, topic, 12))
                 late_reading = asyncio.ensure_future(fetched(reading, group, topic))
-                async with asyncio.timeout(PATIENCE_S):
-                    await commit_at_another(address, other, group, topic, 13)
+                await commit_at_another(address, other, group, topic, 13)
                 refused = await migrate_start(admins[other], group)
                 assert refused.status != 0
                 assert "may be done there yet: try again in" in refused.stdout
@@ -157,10 +161,11 @@ async def test_who_was_held_up_passes_nothing_on(
             assert await late_reading is ErrorCode.NOT_COORDINATOR
         assert await asyncio.to_thread(committed_in_the_cluster, cluster, group, topic) == 13
 
-        async with asyncio.timeout(PATIENCE_S):
-            while await taken_over_by_none(admins.values(), group):  # noqa: ASYNC110 - it is a matter of time
-                await asyncio.sleep(1)
-            assert await told(other, group, topic) == 13
+        async def is_taken_over() -> bool:
+            return not await taken_over_by_none(admins.values(), group)
+
+        await until_told(is_taken_over, PATIENCE_S, again_seconds=1.0)  # it is a matter of time
+        assert await told(other, group, topic) == 13
     finally:
         for shim in shims:
             if shim.running:

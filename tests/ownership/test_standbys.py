@@ -18,6 +18,7 @@ from tests.hung import hung
 from tests.ownership.registers import PARTITIONS_OF_A_COMMIT, PATIENCE_S, AtWork, Register
 from tests.ownership.test_shims_together import GROUPS, PARTITIONS, shims_of, started
 from tests.shim_process import Shim
+from tests.waiting import until_told
 
 _TAKEN_OVER: Final = re.compile(
     r"offsets-(\d+): taken over, ([\d,]+) records? read (?:behind ([\d,]+)|from the beginning)"
@@ -45,12 +46,11 @@ def counts(metrics: str) -> Counter[tuple[str, str]]:
 
 
 async def all_are_followed(urls: Collection[str]) -> None:
-    async with asyncio.timeout(PATIENCE_S):
-        while True:
-            told = sum([await asyncio.to_thread(counts, url) for url in urls], Counter())
-            if (told["standby_partitions", "current"], told["standby_partitions", "behind"]) == (PARTITIONS, 0):
-                return
-            await asyncio.sleep(0.2)  # nobody tells when it has come that far
+    async def ask() -> bool:
+        told = sum([await asyncio.to_thread(counts, url) for url in urls], Counter())
+        return (told["standby_partitions", "current"], told["standby_partitions", "behind"]) == (PARTITIONS, 0)
+
+    await until_told(ask, PATIENCE_S, again_seconds=0.2)
 
 
 def taken_over(log: str) -> list[tuple[int, int, int]]:

@@ -19,6 +19,7 @@ from shim.demo.parts import Broker, free_port_range
 from tests.conftest import TopicFactory
 from tests.serve.scraped import AdminPort
 from tests.shim_process import Shim
+from tests.waiting import wait_until
 
 GROUPS: Final = 6
 TIMEOUT_S: Final = 60.0
@@ -211,9 +212,7 @@ def offset_of(bootstrap: str, group: str, topic: str) -> int:
 
 def _wait_for_more(clients: list[Committer], before: list[int]) -> None:
     """Each has committed again since then."""
-    waits = threading.Event()
-    for _ in range(int(TIMEOUT_S / 0.05)):
-        if all(client.commits > count or client.error for client, count in zip(clients, before, strict=True)):
-            return
-        waits.wait(0.05)  # the client tells nobody
-    raise AssertionError([(client.group, client.commits) for client in clients])
+    wait_until(
+        lambda: all(client.commits > count or client.error for client, count in zip(clients, before, strict=True)),
+        lambda: [(client.group, client.commits) for client in clients],
+    )

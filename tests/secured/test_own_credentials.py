@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from tests.secured.test_clients import TIMEOUT_S
 from tests.secured.users import MECHANISMS, PASSWORDS, unsecured_jwt
 from tests.secured.way import way_to
 from tests.shim_process import Shim
+from tests.waiting import wait_until
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
@@ -83,13 +83,30 @@ def test_brokers_that_want_no_sasl(broker: Broker, tmp_path: Path) -> None:
     assert "does not want SASL, upstream.security.protocol says it does" in shim.log().splitlines()[-1]
 
 
+TELLS_TRIES = """
+import sys
+from shim.upstream.cluster import Cluster
+
+refresh = Cluster._refresh
+
+async def told(cluster):
+    known = await refresh(cluster)
+    if not known:
+        print("tried in vain", file=sys.stderr, flush=True)
+    return known
+
+Cluster._refresh = told
+"""
+
+
 def test_a_password_that_is_changed_while_the_shim_runs(own: SecuredBroker, tmp_path: Path) -> None:
     """It goes on with what it knows, says so once, and is back when it may be."""
     settings = {**shim_settings(own), "topology.refresh.interval.ms": "100"}
-    with Shim(own.bootstrap_servers, tmp_path / "data", settings=settings) as shim:
+    with Shim(own.bootstrap_servers, tmp_path / "data", settings=settings, patch=TELLS_TRIES) as shim:
         own.add_scram_user("shim", "another")
         shim.wait_logged("no broker can be reached, trying again every 0.5 s: ")
-        time.sleep(1.5)  # it tries again all the while
+        before = len(shim.log())
+        wait_until(lambda: shim.log()[before:].count("tried in vain\n") > 2, "it does not try again")
         own.add_scram_user("shim", PASSWORDS["shim"])
         shim.wait_logged("cluster reached again")
         assert shim.log().count("SCRAM-SHA-512 as shim: Authentication failed") == 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import struct
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import asynccontextmanager, suppress
 
 import pytest
@@ -15,6 +15,7 @@ from protocol.messages import api_versions, describe_acls, offset_delete
 from shim.config import HostPort, Settings
 from shim.security.authorizer import Authorizer
 from shim.upstream import Cluster
+from tests.waiting import until
 
 DISABLED = ErrorCode.SECURITY_DISABLED
 WITH_ACLS = {describe_acls.API.key: (1, 3), offset_delete.API.key: (0, 0)}
@@ -67,10 +68,25 @@ class Broker:
                 await writer.wait_closed()
 
 
+class Looking(Authorizer):
+    """It counts its rounds."""
+
+    rounds = 0
+
+    async def _ask_all(self, addresses: Collection[HostPort]) -> None:
+        await super()._ask_all(addresses)
+        self.rounds += 1
+
+    async def goes_on(self) -> None:
+        """A round that had not begun has ended."""
+        enough = self.rounds + 2
+        await until(lambda: self.rounds >= enough)
+
+
 @asynccontextmanager
-async def looking(*brokers: Broker) -> AsyncIterator[tuple[Authorizer, Cluster]]:
+async def looking(*brokers: Broker) -> AsyncIterator[tuple[Looking, Cluster]]:
     cluster = Cluster([HostPort("127.0.0.1", 1)], Settings())
-    authorizer = Authorizer(cluster, Settings(topology_refresh_interval_ms=20))
+    authorizer = Looking(cluster, Settings(topology_refresh_interval_ms=20))
     for broker in brokers:
         await broker.open()
     task = asyncio.create_task(authorizer.run())
@@ -123,7 +139,7 @@ async def test_a_broker_that_says_nothing_counts_as_having_one(monkeypatch: pyte
 
 async def test_while_no_broker_is_known_there_may_be_one() -> None:
     async with looking() as (authorizer, _):
-        await asyncio.sleep(0.05)  # a round
+        await authorizer.goes_on()
         assert not absent(authorizer)
         assert not authorizer.known.is_set()
 
@@ -133,7 +149,7 @@ async def test_while_no_broker_has_said_anything_nothing_is_known(monkeypatch: p
     monkeypatch.setattr("shim.security.authorizer.RETRY_SECONDS", 0.01)
     silent = Broker(None)
     async with looking(silent) as (authorizer, _):
-        await asyncio.sleep(0.1)  # some rounds
+        await authorizer.goes_on()
         assert not authorizer.known.is_set()
         silent.says = DISABLED
         await asyncio.wait_for(authorizer.known.wait(), 20)
@@ -151,7 +167,7 @@ async def test_what_a_broker_says_later_counts_and_that_it_is_down_changes_nothi
         await asked_again(broker)
         assert absent(authorizer)
         await broker.close()
-        await asyncio.sleep(0.2)  # some rounds
+        await authorizer.goes_on()
         assert absent(authorizer)
 
 

@@ -17,6 +17,7 @@ from shim.upstream import cluster as cluster_module
 from shim.upstream.connection import BrokerConnection
 from shim.upstream.errors import UpstreamError
 from tests.upstream.scripted_broker import ScriptedBroker, scripted_broker
+from tests.waiting import turns_of_the_loop
 
 A, B, C = HostPort("a", 1), HostPort("b", 2), HostPort("c", 3)
 
@@ -37,11 +38,6 @@ class Followed:
         self.views.append(dict(brokers))
         await self.go_on.wait()
         self.done += 1
-
-
-async def turns_of_the_loop() -> None:
-    for _ in range(10):
-        await asyncio.sleep(0)
 
 
 async def test_what_the_shim_was_told_is_followed() -> None:

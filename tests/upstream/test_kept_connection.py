@@ -71,13 +71,10 @@ async def test_it_does_not_go_on_one_that_was_idle(monkeypatch: pytest.MonkeyPat
 async def test_it_does_not_go_on_one_that_the_broker_has_closed() -> None:
     async with counting() as (broker, kept):
         await ask(kept, once=True)
-        assert kept._connection is not None
+        connection = kept._connection
+        assert connection is not None
         broker.open[0].close()
-        async with asyncio.timeout(WAIT_SECONDS):
-            while True:
-                if kept._connection.is_lost:
-                    break
-                await asyncio.sleep(0.001)
+        await until(lambda: connection.is_lost)
         await ask(kept, once=True)
         assert (len(broker.open), broker.asked.qsize()) == (2, 2)
 

@@ -28,7 +28,7 @@ from shim.upstream import UpstreamError
 from shim.upstream.topic_leaders import Leader
 from shim.upstream.topic_reader import Fetched, TopicReader
 from tests.coordinator.driving import new_coordinator
-from tests.waiting import until
+from tests.waiting import turns_of_the_loop, until
 
 TOPIC = "t"
 RETENTION_S = 100.0
@@ -248,8 +248,7 @@ async def test_nothing_is_read_once_it_is_held() -> None:
         its.its.hold(0)
         its.topic.brings(0, 6)
         its.its.follow([])
-        for _ in range(10):
-            await asyncio.sleep(0)
+        await turns_of_the_loop()
         copy = await its.taken(0)
         assert committed(copy) == {0: 5}
         assert its.topic.reading == set()
@@ -264,8 +263,7 @@ async def test_what_is_being_replayed_is_waited_for() -> None:
         its.topic.brings(0, 6)
         await until(lambda: not its.replayer._work_queue.empty())
         taking = asyncio.create_task(its.taken(0))
-        for _ in range(10):
-            await asyncio.sleep(0)
+        await turns_of_the_loop()
         assert not taking.done()
         goes_on.set()
         copy = await taking
@@ -461,8 +459,7 @@ async def test_it_makes_way_for_whom_others_wait_for() -> None:
     async with following(0) as its:
         its.nothing_loads.clear()
         its.topic.brings(0, 5)
-        for _ in range(10):
-            await asyncio.sleep(0)
+        await turns_of_the_loop()
         assert its.made[0].part.position.next_offset == 0
         its.nothing_loads.set()
         await its.counts(1, 0)

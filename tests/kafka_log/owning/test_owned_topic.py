@@ -34,6 +34,7 @@ from tests.conftest import TopicFactory
 from tests.hung import hung
 from tests.kafka_log.owning.owner import Owner as RawOwner
 from tests.kafka_log.owning.owner import commits
+from tests.waiting import turns_of_the_loop
 
 CONFIG = {"cleanup.policy": "compact", "message.timestamp.type": "LogAppendTime", "min.insync.replicas": "1"}
 SETTINGS = Settings(topology_refresh_interval_ms=200)
@@ -361,12 +362,10 @@ async def test_of_a_call_that_is_given_up_nothing_is_left_running(broker: Broker
         before = asyncio.all_tasks()
         with hung(broker.pid):
             writing = asyncio.create_task(write(its, {0: [some(1)]}))
-            for _ in range(10):
-                await asyncio.sleep(0)
+            await turns_of_the_loop()
             assert len(asyncio.all_tasks() - before) > 1, "it is on its way"
             writing.cancel()
-            for _ in range(10):
-                await asyncio.sleep(0)
+            await turns_of_the_loop()
             assert asyncio.all_tasks() == before
 
 
@@ -441,12 +440,10 @@ async def test_what_waits_for_one_leader_goes_out_together(
         asked.clear()
         with hung(broker.pid):
             first = [asyncio.create_task(write(its, {number: [some(1)]})) for number in range(3)]
-            for _ in range(10):
-                await asyncio.sleep(0)
+            await turns_of_the_loop()
             assert asked == ["Produce"]
             second = [asyncio.create_task(write(its, {number: [some(1)]})) for number in range(3, 6)]
-            for _ in range(10):
-                await asyncio.sleep(0)
+            await turns_of_the_loop()
             assert asked == ["Produce"]
         assert await asyncio.gather(*first, *second) == [{}] * 6
         assert asked == ["Produce"] * 2

@@ -27,7 +27,7 @@ from shim.runtime.progress import Progress
 from shim.upstream import Cluster
 from shim.upstream.topic_reader import TopicReader
 from tests.kafka_log.copies.test_standbys import Topic, committed
-from tests.waiting import until
+from tests.waiting import turns_of_the_loop, until
 
 WANTED = TopicsWanted("t", partitions=1)
 
@@ -124,8 +124,7 @@ async def test_nothing_is_followed_while_anything_is_read_back() -> None:
         comes.owned.may_be_taken[1].set()
         with pytest.raises(Fenced):
             await reading[0]
-        for _ in range(10):
-            await asyncio.sleep(0)
+        await turns_of_the_loop()
         assert (comes.its.counts.at_end, comes.its.counts.behind) == (0, 1)
         comes.owned.may_be_taken[2].set()
         with pytest.raises(Fenced):

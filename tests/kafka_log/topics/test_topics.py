@@ -44,6 +44,7 @@ from shim.upstream.kept_connection import KeptConnection
 from tests.authorization.guarded import Guarded, Rule, guarded_broker
 from tests.conftest import TopicFactory
 from tests.legacy.parts import KAFKA_2, KAFKA_3, LegacyBroker
+from tests.waiting import until_told
 
 TIMEOUT_S = 60.0
 SHORT_S = 0.3
@@ -459,11 +460,12 @@ async def test_brokers_that_come_are_waited_for(cluster: Parts, topic: str, monk
     one, _, last = cluster.brokers
     last.stop()
     try:
+
+        async def are_two() -> bool:
+            return len(await nodes(one)) == 2
+
+        await until_told(are_two)
         async with asyncio.timeout(TIMEOUT_S):
-            while True:
-                if len(await nodes(one)) == 2:
-                    break
-                await asyncio.sleep(0.05)  # it tells nobody
             waiting = asyncio.create_task(ready([one], wanted(topic, 2, 3)))
             assert (await said.get()).endswith("factor is 3, and there are 2 brokers")
     finally:
@@ -575,12 +577,12 @@ async def test_leaders_are_waited_for(cluster: Parts, topic: str) -> None:
     last.kill()
     assert await ready([one], wanted(f"{topic}-1")) == elsewhere, "nobody waits for a broker that is not needed"
 
-    async with asyncio.timeout(TIMEOUT_S):
-        while True:
-            there = (await described(one, them.offsets))[them.offsets]
-            if any(each.leader_id < 0 for each in there.partitions):
-                break
-            await asyncio.sleep(0.05)  # the controller waits for its heartbeats
+    async def has_no_leader() -> bool:
+        """The controller waits for its heartbeats."""
+        there = (await described(one, them.offsets))[them.offsets]
+        return any(each.leader_id < 0 for each in there.partitions)
+
+    await until_told(has_no_leader)
     with pytest.raises(UpstreamError, match=r"_offsets: no broker leads partition 1$"):
         await ready([one], them, SHORT_S)
     waiting = asyncio.create_task(ready([one], them))
@@ -597,17 +599,16 @@ async def test_when_brokers_forget_producers(broker: Broker, topic: str) -> None
         resource = ConfigResource(ConfigResource.Type.BROKER, "1", incremental_configs=[entry])
         admin.incremental_alter_configs([resource])[resource].result(TIMEOUT_S)
 
-    async def told(expected: str) -> str:
+    async def told(expected: str) -> None:
         """What is answered as soon as the broker has heard of it."""
-        async with asyncio.timeout(TIMEOUT_S):
-            while True:
-                try:
-                    answer = str((await ready([broker], wanted(topic))).owner_again_seconds)
-                except TopicsUnfit as unfit:
-                    answer = str(unfit)
-                if answer == expected:
-                    return answer
-                await asyncio.sleep(0.05)  # it tells nobody
+
+        async def is_so() -> bool:
+            try:
+                return str((await ready([broker], wanted(topic))).owner_again_seconds) == expected
+            except TopicsUnfit as unfit:
+                return str(unfit) == expected
+
+        await until_told(is_so)
 
     try:
         forget_after(1000)

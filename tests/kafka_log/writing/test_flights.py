@@ -26,6 +26,7 @@ from shim.runtime.flight import Flight
 from shim.runtime.snapshots import Dump, End, Snapshots
 from shim.upstream import UpstreamError
 from tests.coordinator.driving import new_coordinator
+from tests.waiting import turns_of_the_loop
 
 RECORDS: list[tuple[bytes, bytes | None]] = [(b"k", b"v")]
 
@@ -106,16 +107,11 @@ class Flying:
         return told
 
 
-async def round_the_loop() -> None:
-    for _ in range(10):
-        await asyncio.sleep(0)
-
-
 @asynccontextmanager
 async def flying() -> AsyncIterator[Flying]:
     its = Flying()
     running = asyncio.create_task(its.flights.run())
-    await round_the_loop()
+    await turns_of_the_loop()
     yield its
     its.flights.stop()
     await running
@@ -127,14 +123,14 @@ async def test_no_partition_waits_for_another() -> None:
         for number in (0, 1):
             its.flights.append(number, RECORDS, [])
         first = its.waits(0)
-        await round_the_loop()
+        await turns_of_the_loop()
         its.flights.append(0, RECORDS, [])
         second = its.waits(0)
-        await round_the_loop()
+        await turns_of_the_loop()
         assert its.offsets.under_way.keys() == {0, 1}
         its.offsets.complete(0)
         assert (first.said, second.said) == ("told", None)
-        await round_the_loop()
+        await turns_of_the_loop()
         assert its.offsets.under_way.keys() == {0, 1}, "the next of the one that has landed"
         its.offsets.complete(0)
         assert second.said == "told"
@@ -145,7 +141,7 @@ async def test_what_is_told_waits_for_a_claim_where_the_lease_has_ended() -> Non
     async with flying() as its:
         assert not its.flights.may_tell(0)
         told = [its.waits(0), its.waits(0)]
-        await round_the_loop()
+        await turns_of_the_loop()
         assert its.offsets.under_way == {0: []}, "one for all"
         behind = its.waits(0)
         its.offsets.sent_in_time = False
@@ -153,7 +149,7 @@ async def test_what_is_told_waits_for_a_claim_where_the_lease_has_ended() -> Non
         its.offsets.leased.add(0)
         its.offsets.complete(0)
         assert [each.said for each in (*told, behind, later)] == ["told", "told", "told", None]
-        await round_the_loop()
+        await turns_of_the_loop()
         its.offsets.complete(0)
         assert later.said == "told"
         assert its.flights.may_tell(0)
@@ -164,11 +160,11 @@ async def test_within_the_lease_it_waits_for_what_it_tells_of() -> None:
     async with flying() as its:
         its.offsets.leased.add(0)
         its.flights.append(0, RECORDS, [])
-        await round_the_loop()
+        await turns_of_the_loop()
         assert not its.flights.may_tell(0)
         assert its.flights.awaited(0) is its.flights.flying_of(0)
         its.offsets.complete(0)
-        await round_the_loop()
+        await turns_of_the_loop()
 
 
 @pytest.mark.parametrize("fails", ["offsets", "history", None])
@@ -176,7 +172,7 @@ async def test_offsets_and_history_are_there_or_it_is_not_told(fails: str | None
     async with flying() as its:
         its.flights.append(0, RECORDS, RECORDS)
         told = its.waits(0)
-        await round_the_loop()
+        await turns_of_the_loop()
         trouble = UpstreamError("no answer")
         its.offsets.complete(0, trouble if fails == "offsets" else None)
         assert [told.said] == [None]
@@ -189,14 +185,14 @@ async def test_offsets_and_history_are_there_or_it_is_not_told(fails: str | None
 async def test_what_was_decided_behind_a_flight_that_failed_is_not_written() -> None:
     async with flying() as its:
         its.flights.append(0, RECORDS, [])
-        await round_the_loop()
+        await turns_of_the_loop()
         its.flights.append(0, RECORDS, [])
         told, left = its.waits(0), its.flights.flight_of(0)
         its.offsets.complete(0, UpstreamError("no answer"))
         assert told.said == ErrorCode.NOT_COORDINATOR
         assert left is not None
         assert left.over.is_set()
-        await round_the_loop()
+        await turns_of_the_loop()
         assert its.offsets.under_way == {}
         assert its.flights.flight_of(0) is None
 
@@ -205,7 +201,7 @@ async def test_who_is_fenced_in_one_partition_goes_on_with_the_others() -> None:
     async with flying() as its:
         for number in (0, 1):
             its.flights.append(number, RECORDS, [])
-        await round_the_loop()
+        await turns_of_the_loop()
         of_other = its.waits(1)
         fenced = Fenced("somebody else")
         its.offsets.complete(0, fenced)
@@ -259,13 +255,13 @@ class Snapped(Flying):
 async def snapped(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Snapped]:
     its = Snapped(monkeypatch)
     running = asyncio.create_task(its.flights.run())
-    await round_the_loop()
+    await turns_of_the_loop()
     try:
         yield its
     finally:
         its.snapshots.stop()
         its.flights.stop()
-        await round_the_loop()
+        await turns_of_the_loop()
         for number in list(its.offsets.under_way):
             its.offsets.complete(number)
         await running
@@ -278,18 +274,18 @@ async def test_a_snapshot_is_of_what_took_off_and_not_of_what_was_decided_behind
 ) -> None:
     async with snapped(monkeypatch) as its:
         its.flights.append(0, RECORDS, [])
-        await round_the_loop()
+        await turns_of_the_loop()
         its.snapshots.written(0, 3)  # it is due now, and with what is under way it would be too late
         its.flights.append(1, RECORDS, [])
-        await round_the_loop()
+        await turns_of_the_loop()
         its.offsets.complete(1)
         assert its.ends.begun == [], "nor is it begun as another one takes off"
         its.flights.append(0, RECORDS, [])
         its.coordinators[0].replay(OffsetCommitKey("g", "t", 0), OffsetCommitValue(1))
-        await round_the_loop()
+        await turns_of_the_loop()
         its.offsets.complete(0)
         assert its.ends.begun == []
-        await round_the_loop()
+        await turns_of_the_loop()
         assert its.ends.begun == [1], "begun as the next one takes off"
         assert its.ends.asked == [], "and told where that ends, once it is there"
         its.offsets.complete(0)
@@ -300,14 +296,14 @@ async def test_there_is_none_of_a_flight_that_fails(monkeypatch: pytest.MonkeyPa
     async with snapped(monkeypatch) as its:
         its.snapshots.written(0, 3)
         its.flights.append(0, RECORDS, [])
-        await round_the_loop()
+        await turns_of_the_loop()
         assert its.ends.begun == [0]
         its.offsets.complete(0, UpstreamError("no answer"))
-        await round_the_loop()
+        await turns_of_the_loop()
         assert its.ends.asked == []
         its.flights.append(1, RECORDS, [])
         its.snapshots.written(1, 3)
-        await round_the_loop()
+        await turns_of_the_loop()
         assert its.ends.begun == [0, 0], "and another one is not kept waiting"
         its.offsets.complete(1)
         assert its.ends.asked == [1]
@@ -316,9 +312,9 @@ async def test_there_is_none_of_a_flight_that_fails(monkeypatch: pytest.MonkeyPa
 async def test_one_of_a_partition_that_nobody_writes_to_is_anchored_to_a_claim(monkeypatch: pytest.MonkeyPatch) -> None:
     async with snapped(monkeypatch) as its:
         its.snapshots.loaded(1, 3, 0)
-        await round_the_loop()
+        await turns_of_the_loop()
         assert its.offsets.under_way == {1: []}
         its.offsets.complete(1)
         assert its.ends.asked == [1]
-        await round_the_loop()
+        await turns_of_the_loop()
         assert its.offsets.under_way == {}, "one is enough"
