@@ -85,7 +85,7 @@ def assert_kept_out(client: WireClient, group: str) -> None:
 
 
 def without_cache() -> None:
-    time.sleep(1.2 * CACHE_MS / 1000)
+    time.sleep(1.2 * CACHE_MS / 1000)  # so long is an answer believed
 
 
 def test_a_client_without_rights_can_neither_read_move_list_nor_delete_offsets(

@@ -287,7 +287,7 @@ class _Run:
                 break
             if time.monotonic() > give_up_at:
                 break
-            time.sleep(_LOOK_S)
+            time.sleep(_LOOK_S)  # neither tells when it has nothing more to do
         if nothing_expires_until is not None and time.monotonic() > nothing_expires_until - _MARGIN_S:
             raise _TooSlow
         if lines and self.votes_are_equal(views[0]):
@@ -337,7 +337,7 @@ class _Run:
                     unchanged_at[position] = now
             if now > give_up_at + (self.patience_s if any(changed) else 0):
                 break
-            time.sleep(_LOOK_S)
+            time.sleep(_LOOK_S)  # nor when something has expired
         lines = self.settle(answers)
         self.pair.expired += any(changed)
         if not lines and not any(changed):

@@ -199,7 +199,7 @@ async def hand_over(kind: str, owner: Shim, its: AnyPort) -> None:
             await started(owner)
         case "held up":
             with hung(owner.pid):
-                await asyncio.gather(its.go_on(), asyncio.sleep(8.0))
+                await asyncio.gather(its.go_on(), asyncio.sleep(8.0))  # longer than its session, and than its lease
         case "stopped":
             assert await asyncio.to_thread(owner.stop) == 0, owner.log()[-2000:]
             await its.go_on()
@@ -217,7 +217,7 @@ async def test_hand_overs(cluster: Cluster, make_topic: TopicFactory, tmp_path: 
         its = AnyPort(shims, topic, member_id)
         while len(its.right) < 8:  # one of each
             its.check()
-            await asyncio.sleep(0.05)
+            await asyncio.sleep(0.05)  # as above
         for number in range(hand_overs):
             owner, _ = await asyncio.to_thread(owner_of, shims, MEMBERS_GROUP)
             await hand_over(KINDS[number % len(KINDS)], owner, its)

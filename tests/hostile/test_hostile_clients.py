@@ -115,7 +115,7 @@ def quiet(shim: Shim, group: str, topic: str) -> None:
         commit(client, group, topic, 0)
     same, last = 0, held(shim)
     while same < 10:
-        time.sleep(0.05)
+        time.sleep(0.05)  # how many there are to be is not known
         now = held(shim)
         same = same + 1 if now[:2] == last[:2] else 0
         last = now
@@ -246,7 +246,7 @@ def test_a_client_that_reads_nothing_of_a_gigabyte(
         assert client.recv(1), "the first answer has begun"
         most = before
         for _ in range(15):
-            time.sleep(0.1)
+            time.sleep(0.1)  # all of it would have come in a part of that
             most = max(most, held(shim), key=lambda each: each.memory_kib)
         assert most.memory_kib - before.memory_kib < 8 << 10
         # It is closed as idle: in half an answer nobody is left who reads.

@@ -197,7 +197,7 @@ class Crowd:
                 while found != ("Stable", len(group.members)):
                     with suppress(UpstreamError):
                         found = await _state_and_members(connections, self._shims[0], group.name)
-                    await asyncio.sleep(_LOOK_S)
+                    await asyncio.sleep(_LOOK_S)  # nobody is told of other members
         except TimeoutError:
             raise AssertionError(f"{group.name} is {found}, of {len(group.members)}\n{self._said()}") from None
 

@@ -162,7 +162,7 @@ def _wait_committed(running: Running, port: int, name: str, ends: Mapping[int, i
         if time.monotonic() > deadline:
             behind = {p: (committed.get(p), end) for p, end in ends.items() if committed.get(p) != end}
             running.fail(f"{name}: not committed to the end: {behind}")
-        time.sleep(_POLL_S)
+        time.sleep(_POLL_S)  # nobody is told of another's commits
 
 
 def state(port: int, name: str) -> tuple[str, int]:
@@ -178,4 +178,4 @@ def _wait_empty(running: Running, port: int, name: str, session: float) -> None:
     while (found := state(port, name)) != ("Empty", 0):
         if time.monotonic() > deadline:
             running.fail(f"{name} is {found}")
-        time.sleep(_POLL_S)
+        time.sleep(_POLL_S)  # nor of another's end

@@ -79,5 +79,5 @@ def test_one_users_rights_are_no_others(secured: SecuredBroker, doors: Doors) ->
             assert_kept_out(carol, GROUP)
         finally:
             secured.allow(*CAROLS)
-        time.sleep(1.2 * CACHE_MS / 1000)
+        time.sleep(1.2 * CACHE_MS / 1000)  # and so long one that says no
         assert fetch(carol, GROUP) == (ErrorCode.NONE, [7])

@@ -111,7 +111,7 @@ class Broker:
             for offset in range(asked.fetch_offset, len(here.epochs)):
                 data += encode_batch(offset, [(b"k", b"v")], 0, leader_epoch=here.epochs[offset])
             if not data:
-                await asyncio.sleep(request.max_wait_ms / 1000)
+                await asyncio.sleep(request.max_wait_ms / 1000)  # as a broker does
         answered = fetch.PartitionData(0, error, len(here.epochs), records=data)
         return fetch.FetchResponse(
             responses=(fetch.FetchableTopicResponse(topic_id=here.topic_id, partitions=(answered,)),)

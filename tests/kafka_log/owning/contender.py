@@ -56,7 +56,7 @@ async def _count(owned: OwnedTopic) -> None:
             if not owned.may_tell(0):
                 break
             _say("told", value, begun, boottime())
-            await asyncio.sleep(0.005)
+            await asyncio.sleep(0.005)  # told some times between two writes
 
 
 async def main(bootstrap: str, topic: str, lease_ms: int) -> None:

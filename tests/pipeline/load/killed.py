@@ -113,7 +113,7 @@ def load_under_fire(
             killed.append(what)
             if what == "executor":
                 continue_to = running.driver()  # the job outlives its executor; it is killed a moment later
-                time.sleep(chance.uniform(0, longest_s))
+                time.sleep(chance.uniform(0, longest_s))  # likewise
                 running.kill(continue_to)
     with LoadProcess(options, said) as last:
         status = last.ended()
