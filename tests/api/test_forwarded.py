@@ -5,13 +5,14 @@ from __future__ import annotations
 
 import asyncio
 import gc
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Final, cast
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from typing import Any, Final, Self, cast
 
 import pytest
 
 from protocol.api import Api
 from protocol.errors import DecodeError, ErrorCode
+from protocol.group_kinds import Kind
 from protocol.messages import (
     delete_groups,
     describe_groups,
@@ -35,6 +36,7 @@ from tests.api.driving import Client, Partitions, answer, services
 from tests.api.test_authorization import Untouched, all_requests, answered, errors_in, refuses, request_of
 from tests.migration.placed import EVERYTHING_SERVED
 from tests.security.authorizers import AUTHORIZER, NO_AUTHORIZER
+from tests.waiting import turns_of_the_loop
 
 HERE, THERE = "group-0", "group-1"
 OWNER: Final = "the owner"
@@ -190,6 +192,102 @@ async def test_the_owner_asks_the_clients_broker_for_its_operations() -> None:
     request = describe_groups.DescribeGroupsRequest((THERE,), include_authorized_operations=True)
     described = await answer(describe_groups.API, 5, request, to, Client(broker=broker))
     assert [group.authorized_operations for group in described.groups] == [328]
+
+
+class Underway:
+    """An owner that takes its time: the test says when it has begun, and what it answers."""
+
+    def owner_of(self, partition: int) -> Peer:
+        return OWNER
+
+    def forward(self, peer: Peer, request: Request, asked: Asked) -> Self:
+        self.request, self.asked = request, asked
+        return self
+
+    def withdraw(self) -> None:
+        """Nobody waits for it any more."""
+
+
+async def test_a_clients_later_requests_wait_until_the_owner_has_begun_and_no_longer() -> None:
+    """What the owner asks the client's broker comes before them."""
+    owner = Underway()
+    to, _ = await shared(Untouched(), Untouched(), NO_AUTHORIZER)
+    to, client = to._replace(peers=cast(Peers, owner)), Client()
+    answering = asyncio.create_task(
+        answer(heartbeat.API, 4, heartbeat.HeartbeatRequest(THERE, 1, "a member"), to, client)
+    )
+    await turns_of_the_loop()
+    before = client.paused
+    owner.asked.begun()
+    await turns_of_the_loop()
+    assert (before, client.paused, answering.done()) == (True, False, False)
+    said = heartbeat.HeartbeatResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS)
+    owner.asked.answered(heartbeat.API.response_frame(4, 7, said))
+    assert await answering == said
+
+
+class Heard:
+    """What is told of a request where its client is."""
+
+    def __init__(self) -> None:
+        self.words: list[str] = []
+        self.question = -1
+        self.over = asyncio.Event()
+
+    def ask(self, question: int, frame: bytes, *, prompt: bool) -> None:
+        self.words.append("ask")
+        self.question = question
+
+    def begun(self) -> None:
+        self.words.append("begun")
+
+    def answered(self, frame: bytes) -> None:
+        self.words.append("answered")
+        self.over.set()
+
+    def failed(self, error: ErrorCode) -> None:
+        self.words.append(error.name)
+        self.over.set()
+
+
+class NotFoundOut(Placements):
+    """Of a group that turns out to be the cluster's."""
+
+    def __init__(self) -> None:
+        self.is_known = asyncio.Event()
+
+    def of(self, group_id: str) -> Whose:
+        return Whose.PASSED_THROUGH if self.is_known.is_set() else Whose.UNKNOWN
+
+    async def find_out(self, group_id: str, opens: Kind | None) -> ErrorCode:
+        await self.is_known.wait()
+        return ErrorCode.NONE
+
+    def gathering(self, group_id: str) -> None:
+        return None
+
+    def surely_here(self, group_ids: Iterable[str]) -> bool:
+        return True
+
+    def passing(self, group_ids: Iterable[str], answered: asyncio.Future[bytes]) -> None:
+        """It is not moved meanwhile."""
+
+
+async def test_an_owner_begins_when_it_has_asked_the_clients_broker() -> None:
+    """Otherwise what the client has sent behind its request would come to its broker first."""
+    placements, heard = NotFoundOut(), Heard()
+    _, peers = await shared(Untouched(), Untouched(), NO_AUTHORIZER, placements=placements)
+    frame = offset_commit.API.request_frame(8, 7, "me", commit_of(THERE, "t"))
+    forwarded = peers.forward(OWNER, Request(frame, "", ""), heard)
+    await turns_of_the_loop()
+    before = list(heard.words)
+    placements.is_known.set()
+    await turns_of_the_loop()
+    assert (before, heard.words) == ([], ["ask", "begun"])
+    said = offset_commit.API.response_frame(8, 7, offset_commit.OffsetCommitResponse())
+    forwarded.tell(heard.question, said)
+    await heard.over.wait()
+    assert heard.words == ["ask", "begun", "answered"]
 
 
 class NotAtOnce(Placements):
