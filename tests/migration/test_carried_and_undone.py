@@ -99,7 +99,7 @@ def test_a_sudden_end_between_a_carry_and_its_second_note(
 
     async def lived() -> None:
         async with at_kafka_dual(tmp_path, BEFORE) as at:
-            is_carried, log = asyncio.Event(), at.shim.dual_commit._turn._log
+            is_carried, log = asyncio.Event(), at.shim.dual_commit._log
             carry = log.carry
 
             async def held(*what: Any) -> None:
@@ -174,7 +174,7 @@ def test_a_way_back_behind_a_carry_that_a_sudden_end_came_before(
                 is_noted.set()
                 await asyncio.Event().wait()
 
-            monkeypatch.setattr(at.shim.dual_commit._turn._log, "carry", held)
+            monkeypatch.setattr(at.shim.dual_commit._log, "carry", held)
             at.consumer(0, CARRIED)
             await is_noted.wait()
             await at.shim.kill()

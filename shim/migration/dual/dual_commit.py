@@ -1,5 +1,5 @@
 """Groups whose offsets are in ZooKeeper, too: what old consumers write there comes into the log, what the log has is
-written there, and both are at all times told apart (:mod:`shim.migration.dual.judging`).
+written there, and both are at all times told apart (:mod:`shim.migration.dual.znode`).
 
 The log is always written first. Where ZooKeeper is right (`offsets.storage=zookeeper`) a commit is answered when it is
 there, and one that could not be written is undone; where the log is (`kafka`, with `dual.commit.enabled`) ZooKeeper
@@ -18,10 +18,11 @@ from typing import Final
 from protocol.own.state_log import IN_ZOOKEEPER, ZOOKEEPER_IS_RIGHT, Hands, Step
 from shim.coordinator import GroupCoordinator
 from shim.migration.compared import differences_to_zookeeper
-from shim.migration.dual.judging import Znodes, is_own, next_version
+from shim.migration.dual.followed import Followed
 from shim.migration.dual.log_side import LogSide
 from shim.migration.dual.old_consumers import OldConsumers
-from shim.migration.dual.turn import Followed, Turn
+from shim.migration.dual.turn import Turn
+from shim.migration.dual.znode import is_own, next_version
 from shim.migration.words import Difference
 from shim.offsets.outbox import Outbox
 from shim.offsets.store import ABSENT, OffsetStore, Partition, StoredOffset, StoreError
@@ -51,7 +52,6 @@ class DualCommit:
         self.watch = OffsetsWatch(ensemble, self._told)
         self.outbox = Outbox("offsets in ZooKeeper", self._take_turn)
         self._log = LogSide(runtime)
-        self._turn = Turn(self._log, store, self.watch)
         self._groups: dict[str, Followed] = {}
         runtime.watch(self._loaded)
 
@@ -83,10 +83,8 @@ class DualCommit:
         )
 
     def _enter(self, group: str, coordinator: GroupCoordinator, *, read_anew: bool) -> Followed:
-        znodes = Znodes()
-        if coordinator.step_of(group) not in ZOOKEEPER_IS_RIGHT:
-            znodes = Znodes(coordinator.written(group))
-        found = self._groups[group] = Followed(znodes, read_anew=read_anew)
+        noted = None if coordinator.step_of(group) in ZOOKEEPER_IS_RIGHT else coordinator.written(group)
+        found = self._groups[group] = Followed(noted, read_anew=read_anew)
         self._log.moved.add(group)
         self.watch.watch(group)
         return found
@@ -104,9 +102,9 @@ class DualCommit:
         its = self._groups.get(group)
         if its is None:
             return
-        news = {at: there for at, there in offsets.items() if its.znodes.known.get(at) != there}
+        news = {at: there for at, there in offsets.items() if its.is_news(at, there)}
         if news:
-            its.seen.update(news)
+            its.told.update(news)
             self.outbox.touch(group)
 
     async def refresh(self, group: str) -> None:
@@ -122,14 +120,14 @@ class DualCommit:
 
     def _owed(self, group: str, its: Followed) -> dict[Partition, int | None]:
         own = self._log.offsets_now(group)
-        return its.znodes.owed(own) | {at: own.get(at) for at in self._log.moved.of(group)}
+        return its.owed(own) | {at: own.get(at) for at in self._log.moved.of(group)}
 
     def undo(self, group: str, owed: Mapping[Partition, int | None]) -> None:
         """Whoever has committed that is told that it failed: it goes on being brought there, but not over what anybody
         else writes."""
         its = self._groups.get(group)
         if its is not None:
-            its.znodes.undone.update(self._owed(group, its).items() & owed.items())
+            its.undo(self._owed(group, its).items() & owed.items())
 
     async def follow(self, group: str) -> None:
         """Wait until the log has what is known of ZooKeeper, which may lag behind a little; of a group that nobody has
@@ -157,7 +155,7 @@ class DualCommit:
     def is_adopted(self, group: str) -> bool:
         """Whether what stands in ZooKeeper was known, and in the log, when it was last looked at."""
         its = self._groups.get(group)
-        return its is not None and its.znodes.adopted
+        return its is not None and its.adopted
 
     # -- for a step from or to ZooKeeper
 
@@ -165,8 +163,8 @@ class DualCommit:
         """Its offsets are in ZooKeeper from here on, or still, at another step. ``there``: what was found just now, so
         that it need not be read once more."""
         before = self._groups.get(group)
-        told_since = before is not None and bool(before.seen)
-        self._enter(group, self._log.coordinator(group), read_anew=told_since).seen = dict(there)
+        told_since = before is not None and bool(before.told)
+        self._enter(group, self._log.coordinator(group), read_anew=told_since).told = dict(there)
         self.outbox.touch(group)
 
     async def compare(self, group: str) -> tuple[dict[Partition, StoredOffset], list[Difference]]:
@@ -216,7 +214,7 @@ class DualCommit:
     async def _take_turn(self, group: str) -> None:
         step = self._log.coordinator(group).step_of(group)
         if self.keeps(group):  # it may have gone on a step
-            await self._turn.take(group, self._its(group), step)
+            await Turn(group, self._its(group), step, self._log, self.store, self.watch).take()
 
     def _its(self, group: str) -> Followed:
         found = self._groups.get(group)

@@ -6,7 +6,9 @@ from typing import Final, NamedTuple
 
 import pytest
 
-from shim.migration.dual.judging import Verdict, Znodes
+from protocol.own.state_log import About, WrittenValue
+from shim.migration.dual.followed import Followed
+from shim.migration.dual.znode import Verdict, Znode
 from shim.offsets.store import StoredOffset
 
 AT: Final = ("orders", 0)
@@ -72,96 +74,127 @@ CASES: Final = (
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.why)
 def test_verdict(case: Case) -> None:
-    znodes = Znodes({} if case.adopted else None)
+    its = Followed({} if case.adopted else None, read_anew=False)
+    znode = its.znode(AT)
     if case.before is not None:
-        znodes.stands(AT, StoredOffset(*case.before))
+        znode.read(StoredOffset(*case.before), case.before[0])
     if case.attempted is not None:
-        znodes.attempted[AT] = StoredOffset(*case.attempted)
-    if case.sure:
-        znodes.sure.add(AT)
+        znode.noted(WrittenValue(*case.attempted, about=About.STANDS if case.sure else About.WRITES))
     if case.undone != -1:
-        znodes.undone[AT] = case.undone
+        znode.undo(case.undone)
     if case.moved:
-        znodes.moved.add(AT)
-    assert znodes.judge(AT, StoredOffset(*case.there), case.own) is case.verdict
+        znode.log_moved()
+    assert its.judge(AT, StoredOffset(*case.there), {} if case.own is None else {AT: case.own}) is case.verdict
+
+
+def _stands() -> Znode:
+    """At a znode that both have alike."""
+    znode = Znode()
+    znode.both_have(StoredOffset(5, 3))
+    return znode
 
 
 def test_what_was_deleted_by_somebody_and_is_written_anew_is_newer() -> None:
-    znodes = Znodes({})
-    znodes.stands(AT, StoredOffset(5, 3))
-    znodes.gone(AT)
-    assert znodes.to_write({AT: 5}) == {AT: StoredOffset(5, -1)}
-    assert znodes.judge(AT, StoredOffset(7, 0), 5) is Verdict.CARRY
-    assert znodes.judge(AT, StoredOffset(7, 0), 6) is Verdict.OURS
+    znode = _stands()
+    znode.gone()
+    assert znode.to_write(5) == StoredOffset(5, -1)
+    assert znode.judge(StoredOffset(7, 0), 5) is Verdict.CARRY
+    assert znode.judge(StoredOffset(7, 0), 6) is Verdict.OURS
 
 
 def test_who_creates_what_the_shim_was_about_to_write_again_is_newer() -> None:
     """Where nobody has told what became of the shim's own write: the log has not moved on, so that says nothing."""
-    znodes = Znodes({})
-    znodes.stands(AT, StoredOffset(5, 3))
-    znodes.gone(AT)
-    znodes.attempt({AT: StoredOffset(5, 0)})
-    assert znodes.judge(AT, StoredOffset(7, 0), 5) is Verdict.CARRY
-    assert znodes.judge(AT, StoredOffset(7, 0), 6) is Verdict.OURS, "it has since"
-    znodes.gone(AT)
-    znodes.attempt({AT: StoredOffset(6, 0)})
-    assert znodes.judge(AT, StoredOffset(7, 0), 6) is Verdict.OURS, "it had before"
+    znode = _stands()
+    znode.gone()
+    znode.attempt(StoredOffset(5, -1))
+    assert znode.judge(StoredOffset(7, 0), 5) is Verdict.CARRY
+    assert znode.judge(StoredOffset(7, 0), 6) is Verdict.OURS, "it has since"
+    znode.gone()
+    znode.attempt(StoredOffset(6, -1))
+    assert znode.judge(StoredOffset(7, 0), 6) is Verdict.OURS, "it had before"
 
 
 def test_who_creates_what_the_log_has_come_back_to_is_not() -> None:
-    znodes = Znodes({})
-    znodes.stands(AT, StoredOffset(5, 3))
-    znodes.moved.add(AT)
-    znodes.gone(AT)
-    znodes.attempt({AT: StoredOffset(5, 0)})
-    assert znodes.judge(AT, StoredOffset(7, 0), 5) is Verdict.OURS
+    znode = _stands()
+    znode.log_moved()
+    znode.gone()
+    znode.attempt(StoredOffset(5, -1))
+    assert znode.judge(StoredOffset(7, 0), 5) is Verdict.OURS
 
 
 def test_what_failed_goes_on_being_brought_there_but_not_over_what_others_write() -> None:
-    znodes = Znodes({})
-    znodes.stands(AT, StoredOffset(5, 3))
-    assert znodes.owed({AT: 6}) == {AT: 6}
-    znodes.undone[AT] = 6
-    assert znodes.judge(AT, StoredOffset(5, 3), 6) is Verdict.KNOWN
-    znodes.stands(AT, StoredOffset(5, 3))
-    assert znodes.to_write({AT: 6}) == {AT: StoredOffset(6, 3)}
-    assert znodes.judge(AT, StoredOffset(7, 4), 6) is Verdict.CARRY
-    znodes.stands(AT, StoredOffset(7, 4))
-    znodes.agree(AT, 7)
-    assert znodes.judge(AT, StoredOffset(8, 5), 6) is Verdict.OURS  # of a later commit nobody was told that
+    znode = _stands()
+    assert znode.is_owed(6)
+    znode.undo(6)
+    assert znode.judge(StoredOffset(5, 3), 6) is Verdict.KNOWN
+    znode.read(StoredOffset(5, 3), 6)
+    assert znode.to_write(6) == StoredOffset(6, 3)
+    assert znode.judge(StoredOffset(7, 4), 6) is Verdict.CARRY
+    znode.both_have(StoredOffset(7, 4))
+    assert znode.judge(StoredOffset(8, 5), 6) is Verdict.OURS  # of a later commit nobody was told that
 
 
 def test_what_has_come_back_is_written_once_more() -> None:
-    znodes = Znodes({})
-    znodes.stands(AT, StoredOffset(5, 3))
-    znodes.moved.add(AT)
-    assert znodes.to_write({AT: 5}) == {AT: StoredOffset(5, 3)}
-    assert znodes.owed({AT: 5}) == {AT: 5}
-    znodes.attempt({AT: StoredOffset(5, 4)})
-    assert znodes.owed({AT: 5}) == {AT: 5}, "nobody knows yet"
-    assert znodes.judge(AT, StoredOffset(7, 5), 5) is Verdict.OURS, "it may not have been, and somebody wrote twice"
-    assert znodes.judge(AT, StoredOffset(7, 4), 5) is Verdict.OURS, "somebody else was faster"
-    znodes.stands(AT, StoredOffset(5, 4))
-    assert not znodes.to_write({AT: 5})
-    assert not znodes.owed({AT: 5})
+    znode = _stands()
+    znode.log_moved()
+    assert znode.to_write(5) == StoredOffset(5, 3)
+    assert znode.is_owed(5)
+    znode.attempt(StoredOffset(5, 3))
+    assert znode.is_owed(5), "nobody knows yet"
+    assert znode.judge(StoredOffset(7, 5), 5) is Verdict.OURS, "it may not have been, and somebody wrote twice"
+    assert znode.judge(StoredOffset(7, 4), 5) is Verdict.OURS, "somebody else was faster"
+    znode.both_have(StoredOffset(5, 4))
+    assert znode.to_write(5) is None
+    assert not znode.is_owed(5)
+
+
+def test_what_was_not_written_is_as_it_was_before() -> None:
+    znode = _stands()
+    znode.log_moved()
+    znode.attempt(StoredOffset(6, 3))
+    znode.not_attempted(moved=True)
+    assert znode.judge(StoredOffset(7, 4), 5) is Verdict.OURS, "it has moved on, and come back"
+    assert znode.to_write(6) == StoredOffset(6, 3)
 
 
 def test_nothing_is_left_of_what_has_come_and_gone() -> None:
-    znodes = Znodes({})
-    znodes.moved.add(AT)
-    znodes.agree_on_none({})
-    assert znodes.judge(AT, StoredOffset(7, 0), None) is Verdict.CARRY
+    znode = Znode()
+    znode.log_moved()
+    znode.neither_has()
+    assert znode.judge(StoredOffset(7, 0), None) is Verdict.CARRY
 
 
 def test_what_was_read_before_a_write_or_a_deletion_is_read_again() -> None:
-    znodes = Znodes({})
-    znodes.stands(AT, StoredOffset(5, 3))
-    assert znodes.is_doubtful(AT, StoredOffset(4, 2))
-    assert not znodes.is_doubtful(AT, StoredOffset(5, 3))
-    assert znodes.to_delete({}) == [AT]
-    assert znodes.owed({}) == {AT: None}
-    znodes.gone(AT)
-    znodes.deleted.add(AT)
-    assert znodes.is_doubtful(AT, StoredOffset(5, 3))
-    znodes.stands(AT, StoredOffset(7, 0))
-    assert not znodes.is_doubtful(AT, StoredOffset(8, 1))
+    znode = _stands()
+    assert znode.is_doubtful(StoredOffset(4, 2))
+    assert not znode.is_doubtful(StoredOffset(5, 3))
+    assert znode.is_to_be_deleted(None)
+    assert znode.is_owed(None)
+    znode.deleted()
+    assert znode.is_doubtful(StoredOffset(5, 3))
+    znode.read(StoredOffset(7, 0), 5)
+    assert not znode.is_doubtful(StoredOffset(8, 1))
+
+
+def test_what_stays_as_consumers_have_come_is_theirs() -> None:
+    znode = _stands()
+    znode.left()
+    assert znode.judge(StoredOffset(5, 3), None) is Verdict.CARRY
+
+
+def test_it_says_where_it_is() -> None:
+    znode = _stands()
+    assert str(znode) == "5, version 3, stands there; both had 5 last; what is noted is older"
+    znode.said()
+    znode.undo(6)
+    znode.attempt(StoredOffset(6, 3))
+    znode.log_moved()
+    assert str(znode) == (
+        "5, version 3, stands there; 6, version 4, is noted (WRITES), and not known to have come; both had 5 last; the "
+        "log has had another one since; the commit of 6 has failed; what is noted is older"
+    )
+    znode.deleted()
+    assert str(znode) == "deleted there by the shim; neither had any last; what is noted is older"
+    znode.noted(WrittenValue(7, 0, replaced=-1))
+    assert str(znode).startswith("deleted there by the shim; 7, version 0, in place of none is noted (STANDS), and")
+    assert str(Znode()) == "nothing is known to stand there"
