@@ -1,7 +1,7 @@
 """What whoever looks after the groups asks for: in whose hands they are, and that they go on, or back.
 
-Where a group is is its place (:class:`shim.migration.words.Storage`). One whose offsets were in ZooKeeper goes through
-all places in their order, and back; one that the cluster knew goes from there to `kafka`, and back there.
+One whose offsets were in ZooKeeper goes through all steps in their order (:data:`shim.migration.words.STEP_NAMES`), and
+back; one that the cluster knew goes from there to `kafka`, and back there.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from shim.migration.next_step import NEXT, after, before
 from shim.migration.stores import Stores
 from shim.migration.words import (
     PASSED_THROUGH,
-    STORAGES,
+    STEP_NAMES,
     UNKNOWN,
     Candidates,
     GroupStatus,
@@ -160,7 +160,7 @@ class Migration:
         return not self._runtime.is_owned_elsewhere(self._runtime.partition_of(group))
 
     def _can_start(self, group: str) -> bool:
-        return self._placements.of(group) not in SERVED or self._place(group) is Step.ZOOKEEPER
+        return self._placements.of(group) not in SERVED or self._step(group) is Step.ZOOKEEPER
 
     async def plan(self, groups: Sequence[str]) -> Sequence[Planned]:
         """Of these groups; one that its broker says nothing of has that for a hindrance. Raises NotKnown, Refused."""
@@ -202,7 +202,7 @@ class Migration:
 
     async def _planned_served(self, group: str) -> Planned:
         """As it is here: what the cluster has of it is a copy."""
-        if self._place(group) is Step.ZOOKEEPER:
+        if self._step(group) is Step.ZOOKEEPER:
             return await self._planned_in_zookeeper(group)
         its, own = await self._status(group), await self._changing.own_offsets(group)
         return Planned(group, its.state, its.members, its.members, len(own), self._is_served(group), its.storage)
@@ -219,8 +219,8 @@ class Migration:
         return Planned(group, "Stable" if members else "Empty", members, 0, count, "", "zookeeper")
 
     def _is_served(self, group: str) -> str:
-        step = self._place(group)
-        at = "" if step is None else f", at {STORAGES[step]}"
+        step = self._step(group)
+        at = "" if step is None else f", at {STEP_NAMES[step]}"
         if step in IN_ZOOKEEPER:
             at += ": `advance` takes it on"
         return f"group {group} is served by the shim already{at}"
@@ -274,12 +274,12 @@ class Migration:
             raise NotKnown(_not_heard_of(group))
         since, cause = (word.time, word.cause) if word is not None else (None, "")
         if hands is not Hands.SERVED:
-            return GroupStatus(group, *PASSED_THROUGH, UNKNOWN, None, since, cause)
+            return GroupStatus(group, PASSED_THROUGH, UNKNOWN, None, since, cause)
         described, now = coordinator.own_description(group), self._clock.now()
         alarms = self._guard.alarm(group), self._stores.mirror.alarm(group), self._stores.why(group)
         return GroupStatus(
             group,
-            *STORAGES[coordinator.step_of(group)],
+            STEP_NAMES[coordinator.step_of(group)],
             described.group_state,
             len(described.members),
             since,
@@ -304,20 +304,19 @@ class Migration:
 
     async def look(self, group: str, move: str) -> Looked:
         """What ``move``, "advance" or "rollback", would do now; changes nothing. Raises Refused, NotKnown."""
-        place = self._known_place(group)
-        step = NEXT[move](group, place, self._changing.coordinator(group).from_zookeeper(group))
-        at, to = (PASSED_THROUGH if each is None else STORAGES[each] for each in (place, step))
-        verified = None if place is None else await self.verify(group)  # first: where it cannot be told, that is enough
+        step = self._known_step(group)
+        to = NEXT[move](group, step, self._changing.coordinator(group).from_zookeeper(group))
+        verified = None if step is None else await self.verify(group)  # first: where it cannot be told, that is enough
         try:
-            hindrance = await self._hindrance(group, place, step)
+            hindrance = await self._hindrance(group, step, to)
         except (StoreError, UpstreamError) as error:
             hindrance = f"group {group}: it cannot be found out now: {error}"
-        return Looked(group, at, to, hindrance, verified)
+        return Looked(group, STEP_NAMES[step], STEP_NAMES[to], hindrance, verified)
 
-    async def _hindrance(self, group: str, place: Step | None, step: Step | None) -> str:
-        if place is not None and step is not None:
-            return await self._stepping.hindrance(group, place, step, _CLUSTER_SECONDS)
-        if place is not None:
+    async def _hindrance(self, group: str, step: Step | None, to: Step | None) -> str:
+        if step is not None and to is not None:
+            return await self._stepping.hindrance(group, step, to, _CLUSTER_SECONDS)
+        if step is not None:
             return await self._changing.in_cluster(group, _CLUSTER_SECONDS)
         described = await self._cluster_groups.described(group, _CLUSTER_SECONDS)
         return self._hand_over.hindrance(group, described) or await self._beside_shims()
@@ -334,16 +333,16 @@ class Migration:
                 raise Refused(self._placements.not_found_out(group, error))
         if self._placements.of(group) is Whose.UNKNOWN:
             raise NotKnown(self._placements.nobody_has(group))
-        place, rejoin = self._place(group), 0
-        if place is None and source is Source.ZOOKEEPER:
+        step, rejoin = self._step(group), 0
+        if step is None and source is Source.ZOOKEEPER:
             await self._begin_in_zookeeper(group, cause)
-        elif place is None:
+        elif step is None:
             if source is None and (why := await self._differs_in_zookeeper(group)):
                 raise Refused(why)
             rejoin = await self._take_over(group, Step.KAFKA, cause, from_zookeeper=False)
         elif source is not None:
             raise Refused(f"group {group} is served by the shim: from {source} could only be taken what is not")
-        elif place is Step.ZOOKEEPER:
+        elif step is Step.ZOOKEEPER:
             await self._stepping.move(group, Step.ZOOKEEPER_DUAL, cause)
         else:
             raise Refused(self._is_served(group))
@@ -371,26 +370,26 @@ class Migration:
 
     async def advance(self, group: str, cause: str) -> GroupStatus:
         """One step on. Raises Refused, NotKnown."""
-        step = after(group, self._known_place(group))
+        to = after(group, self._known_step(group))
         rejoin = 0
-        if step is None:
+        if to is None:
             rejoin = await self._give_back(group, cause)
         else:
-            await self._stepping.move(group, step, cause)
+            await self._stepping.move(group, to, cause)
         return await self._moved(group, rejoin)
 
     async def rollback(self, group: str, cause: str) -> GroupStatus:
         """One step back. Raises Refused, NotKnown."""
-        place = self._known_place(group)
+        step = self._known_step(group)
         from_zookeeper = self._changing.coordinator(group).from_zookeeper(group)
-        step = before(group, place, from_zookeeper=from_zookeeper)
+        to = before(group, step, from_zookeeper=from_zookeeper)
         rejoin = 0
-        if step is None:
+        if to is None:
             rejoin = await self._give_back(group, cause)
-        elif place is None:
-            rejoin = await self._take_over(group, step, cause, from_zookeeper=True)
+        elif step is None:
+            rejoin = await self._take_over(group, to, cause, from_zookeeper=True)
         else:
-            await self._stepping.move(group, step, cause)
+            await self._stepping.move(group, to, cause)
         return await self._moved(group, rejoin)
 
     async def _take_over(self, group: str, step: Step, cause: str, *, from_zookeeper: bool) -> int:
@@ -409,12 +408,12 @@ class Migration:
         on_the_way = f"{counted(rejoin, 'member')} on the way: joining again takes as long as a rebalance"
         return status._replace(alarm="; ".join(filter(None, (status.alarm, on_the_way))))
 
-    def _known_place(self, group: str) -> Step | None:
+    def _known_step(self, group: str) -> Step | None:
         if self._placements.of(group) is Whose.UNKNOWN:
             raise NotKnown(_not_heard_of(group))
-        return self._place(group)
+        return self._step(group)
 
-    def _place(self, group: str) -> Step | None:
+    def _step(self, group: str) -> Step | None:
         """None of one that is passed through."""
         served = self._placements.of(group) in SERVED
         return self._changing.coordinator(group).step_of(group) if served else None
@@ -444,4 +443,4 @@ def _not_listed(listed: Listed) -> Refused:
 def _is_gone(status: GroupStatus) -> bool:
     """Without members and offsets where it is, and nowhere else: as brokers list no such group, though in whose hands
     it was stays known."""
-    return status.state == DEAD and status.place in (STORAGES[Step.KAFKA], PASSED_THROUGH) and not status.alarm
+    return status.state == DEAD and status.step in (STEP_NAMES[Step.KAFKA], PASSED_THROUGH) and not status.alarm

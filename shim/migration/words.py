@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Final, NamedTuple
 
@@ -25,36 +25,29 @@ class NotKnown(Exception):
     """Neither the shim nor the cluster knows such a group."""
 
 
-class Storage(NamedTuple):
-    """``storage`` and ``dual_commit``: Kafka's `offsets.storage` and `dual.commit.enabled`. "upstream" is the cluster's
-    own: without dual commit the group is passed through to its coordinator."""
-
-    storage: str
-    dual_commit: bool
-
-    def __str__(self) -> str:
-        return f"{self.storage}+dual" if self.dual_commit else self.storage
-
-
-PASSED_THROUGH: Final = Storage("upstream", False)
-STORAGES: Final = {
-    Step.ZOOKEEPER: Storage("zookeeper", False),
-    Step.ZOOKEEPER_DUAL: Storage("zookeeper", True),
-    Step.KAFKA_DUAL: Storage("kafka", True),
-    Step.KAFKA: Storage("kafka", False),
-    Step.UPSTREAM_DUAL: Storage("upstream", True),
+_DUAL: Final = "+dual"
+PASSED_THROUGH: Final = "upstream"
+STEP_NAMES: Final[Mapping[Step | None, str]] = {
+    Step.ZOOKEEPER: "zookeeper",
+    Step.ZOOKEEPER_DUAL: "zookeeper+dual",
+    Step.KAFKA_DUAL: "kafka+dual",
+    Step.KAFKA: "kafka",
+    Step.UPSTREAM_DUAL: "upstream+dual",
+    None: PASSED_THROUGH,
 }
-"""Of the groups that the shim serves; in the order in which they are gone through, PASSED_THROUGH the last."""
-
+"""Of the steps, in the order in which they are gone through: `offsets.storage`, and whether `dual.commit.enabled` is
+true. "upstream" is the cluster's own; at None the group is passed through to its coordinator."""
+STEPS: Final = tuple(STEP_NAMES.values())
+"""As they are written."""
 
 UNKNOWN: Final = "Unknown"
 """The state of a group while its coordinator does not say."""
 
 
 class GroupStatus(NamedTuple):
-    """``storage``, ``dual_commit``: of its `Storage`. ``state`` and ``members``: of the coordinator in whose hands it
-    is; UNKNOWN and None while that does not say: the alarm says why not. ``changed_ms``: since when, in milliseconds
-    since the epoch, and ``cause``: why; None and "" where nobody knows.
+    """``step``: one of :data:`STEPS`. ``state`` and ``members``: of the coordinator in whose hands it is; UNKNOWN and
+    None while that does not say: the alarm says why not. ``changed_ms``: since when, in milliseconds since the epoch,
+    and ``cause``: why; None and "" where nobody knows.
     ``lag_seconds``: for how long the oldest change waits that another place is yet to have; None where none waits.
     ``alarm``: what is amiss with it, or not done yet, in a line: clients that go past the shim, why the lag is what it
     is, a broker that does not answer, members that are yet to join again after a move; "" for nothing.
@@ -64,8 +57,7 @@ class GroupStatus(NamedTuple):
     """
 
     group: str
-    storage: str
-    dual_commit: bool
+    step: str
     state: str
     members: int | None
     changed_ms: int | None
@@ -77,13 +69,14 @@ class GroupStatus(NamedTuple):
     silent_members: int = 0
 
     @property
-    def place(self) -> Storage:
-        return Storage(self.storage, self.dual_commit)
+    def storage(self) -> str:
+        """Kafka's `offsets.storage`."""
+        return self.step.removesuffix(_DUAL)
 
     @property
-    def step(self) -> str:
-        """One of :data:`STEPS`."""
-        return str(self.place)
+    def dual_commit(self) -> bool:
+        """Kafka's `dual.commit.enabled`."""
+        return self.step.endswith(_DUAL)
 
 
 class Candidates(NamedTuple):
@@ -134,19 +127,18 @@ class Verified(NamedTuple):
 
 
 class Looked(NamedTuple):
-    """What a move would do with a group now. ``hindrance``: why it would be refused, as far as it can be told without
-    trying; "" for nothing. ``verified``: None of one that is passed through, of which the shim has nothing to
-    compare."""
+    """What a move would do with a group now. ``at``, ``to``: two of :data:`STEPS`. ``hindrance``: why it would be
+    refused, as far as it can be told without trying; "" for nothing. ``verified``: None of one that is passed through,
+    of which the shim has nothing to compare."""
 
     group: str
-    at: Storage
-    to: Storage
+    at: str
+    to: str
     hindrance: str
     verified: Verified | None
 
 
-STEPS: Final = (*map(str, STORAGES.values()), str(PASSED_THROUGH))
-"""As they are written."""
+_TO_START: Final = (PASSED_THROUGH, STEP_NAMES[Step.ZOOKEEPER])
 
 
 def may_move(move: str, status: GroupStatus) -> bool:
@@ -155,7 +147,7 @@ def may_move(move: str, status: GroupStatus) -> bool:
     None advances from `kafka` by itself: there a group can stay. One that is named is tried in any case.
     """
     if move == "start":
-        return status.place in (PASSED_THROUGH, STORAGES[Step.ZOOKEEPER])
+        return status.step in _TO_START
     if move == "advance":
         return status.dual_commit
-    return status.place not in (PASSED_THROUGH, STORAGES[Step.ZOOKEEPER])
+    return status.step not in _TO_START

@@ -29,7 +29,7 @@ from shim.metrics import (
 from shim.migration.dual.dual_commit import DualCommit
 from shim.migration.mirror.guard import Guard
 from shim.migration.mirror.mirror import Mirror
-from shim.migration.words import PASSED_THROUGH, STORAGES
+from shim.migration.words import STEP_NAMES
 from shim.net import Limits
 from shim.runtime import Runtime
 from shim.serve.clients import lowest_versions
@@ -193,9 +193,9 @@ def _of_standbys(counts: StandbyCounts) -> Iterable[tuple[Metric, Sequence[Sampl
 
 async def _of_groups(runtime: Runtime) -> Iterable[tuple[Metric, Sequence[Sample]]]:
     states = Counter({"Empty": 0, "PreparingRebalance": 0, "CompletingRebalance": 0, "Stable": 0})
-    at_steps = Counter({("served", str(storage)): 0 for storage in STORAGES.values()})
-    passed_through = ("passed_through", str(PASSED_THROUGH))
-    at_steps[passed_through] = members = offsets = 0
+    steps = {step: ("passed_through" if step is None else "served", name) for step, name in STEP_NAMES.items()}
+    at_steps = Counter(dict.fromkeys(steps.values(), 0))
+    members = offsets = 0
     now_ms = runtime.now()
     longest_ms = 0
     for coordinator in _coordinators(runtime):
@@ -206,7 +206,7 @@ async def _of_groups(runtime: Runtime) -> Iterable[tuple[Metric, Sequence[Sample
         longest_ms = max(longest_ms, now_ms - (coordinator.rebalancing_since() or now_ms))
         offsets += coordinator.offset_count
         for step, count in coordinator.count_steps().items():
-            at_steps[passed_through if step is None else ("served", str(STORAGES[step]))] += count
+            at_steps[steps[step]] += count
     return (
         (families.GROUPS, _each(states)),
         (families.MEMBERS, _one(members)),

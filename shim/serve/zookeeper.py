@@ -17,7 +17,7 @@ from shim.listener_config import Listener
 from shim.logged_once import LoggedOnce
 from shim.migration.dual.lookup import Lookup
 from shim.migration.registrar.registrar import Registrar
-from shim.migration.words import STORAGES
+from shim.migration.words import STEP_NAMES
 from shim.offsets.store import StoreError
 from shim.offsets.zookeeper.ensemble import Ensemble
 from shim.offsets.zookeeper.znodes import Acl, ChrootMissing, EnsembleError
@@ -97,13 +97,13 @@ async def look_for_groups(
 def warn_of_zookeeper(runtime: Runtime) -> None:
     """Where the shim runs without one, of groups that it cannot serve, or cannot keep up there."""
     steps = Counter(
-        STORAGES[coordinator.step_of(group)]
+        STEP_NAMES[coordinator.step_of(group)]
         for coordinator in filter(None, map(runtime.coordinator, range(runtime.num_partitions)))
         for group, word in coordinator.hands().items()
         if word.hands == Hands.SERVED and coordinator.step_of(group) in IN_ZOOKEEPER
     )
     if steps:
-        counts = ", ".join(f"{count} at {storage}" for storage, count in steps.items())
+        counts = ", ".join(f"{count} at {step}" for step, count in steps.items())
         log.warning("groups have their offsets in ZooKeeper, and this shim runs without --zookeeper: %s", counts)
 
 

@@ -52,10 +52,10 @@ class AtBoth:
         self._broker = broker
         self.writers: list[ClientOfToday | Old] = []
 
-    def advance_to(self, place: str) -> None:
+    def advance_to(self, step: str) -> None:
         while True:
             status = self.at.status(self.group)
-            if f"{status['offsets_storage']}{'+dual' * status['dual_commit_enabled']}" == place:
+            if f"{status['offsets_storage']}{'+dual' * status['dual_commit_enabled']}" == step:
                 return
             moved = self.at.migrate("advance", self.group)
             assert moved.status == 0, moved
@@ -136,9 +136,9 @@ class AtBoth:
 
 @contextmanager
 def at_both(
-    broker: Broker, connect: str, data_dir: Path, group: str, topic: str, place: str, **settings: str | int
+    broker: Broker, connect: str, data_dir: Path, group: str, topic: str, step: str, **settings: str | int
 ) -> Iterator[AtBoth]:
-    """``place``: where it is, as `migrate status` has it, "zookeeper+dual" for one."""
+    """``step``: where it is, as `migrate status` has it, "zookeeper+dual" for one."""
     flag = data_dir.with_name("full")
     with kazoo(connect, timeout=20.0) as others:
         for number, offset in FIRST.items():
@@ -152,5 +152,5 @@ def at_both(
             started = at.migrate("start", group)
             assert started.status == 0, started
             made = AtBoth(at, broker, others, group, topic, flag)
-            made.advance_to(place)
+            made.advance_to(step)
             yield made

@@ -73,13 +73,13 @@ def connect(zookeeper: ZooKeeper, fresh_name: Callable[[], str]) -> str:
     return f"{zookeeper.connect_string}/{name}"
 
 
-def moved(at: Administered, move: str, groups: Sequence[str], place: str) -> None:
+def moved(at: Administered, move: str, groups: Sequence[str], step: str) -> None:
     """All of them, and that is where they are."""
     done = at.migrate(move, *groups, "--yes")
     assert done.status == 0, done.json["not_done"]
     assert {each["group"] for each in done.json["groups"]} == set(groups)
     assert {f"{each['offsets_storage']}{'+dual' * each['dual_commit_enabled']}" for each in done.json["groups"]} == {
-        place
+        step
     }
 
 
@@ -115,8 +115,8 @@ def test_all_groups_come_and_go(
             same()
             commit_all(at.shim.bootstrap, groups.move_on(1), topic)
             same()
-        for place in ("kafka+dual", "kafka", "upstream+dual"):
-            moved(at, "advance", groups.of_zookeeper, place)
+        for step in ("kafka+dual", "kafka", "upstream+dual"):
+            moved(at, "advance", groups.of_zookeeper, step)
             commit_all(at.shim.bootstrap, groups.move_on(1), topic)
             same()
         moved(at, "advance", groups.of_zookeeper, "upstream")
@@ -180,9 +180,9 @@ def test_members_move_to_the_shim_one_after_the_other(
         write()
         with administered(broker, tmp_path / "data") as at:
 
-            def has_two(place: str) -> None:
+            def has_two(step: str) -> None:
                 wait_until(lambda: at.status(group)["members"] == 2 and at.status(group)["state"] == "Stable")
-                assert at.status(group)["offsets_storage"] == place
+                assert at.status(group)["offsets_storage"] == step
                 write()
 
             first.stop()

@@ -24,7 +24,7 @@ def with_other_offsets(group: Group) -> None:
 
 
 @pytest.mark.parametrize(
-    ("source", "offsets", "place"),
+    ("source", "offsets", "step"),
     [("upstream", [21, 22, 23], ("kafka", False)), ("zookeeper", [10, 11, 12], ("zookeeper", True))],
 )
 def test_the_one_that_is_named_is_right(
@@ -35,7 +35,7 @@ def test_the_one_that_is_named_is_right(
     group: str,
     source: str,
     offsets: list[int],
-    place: tuple[str, bool],
+    step: tuple[str, bool],
 ) -> None:
     with (
         kazoo(connect) as others,
@@ -50,7 +50,7 @@ def test_the_one_that_is_named_is_right(
         (planned,) = at.migrate("plan", group).json["groups"]
         assert "and they differ" in planned["hindrance"]
         assert at.migrate("start", group, "--from", source).status == 0
-        assert its.place() == place
+        assert its.step() == step
         assert its.through_shim() == offsets
         wait_until(lambda: its.in_cluster() == offsets, "the cluster has other offsets")
         assert its.in_zookeeper() == [10, 11, 12]
@@ -58,7 +58,7 @@ def test_the_one_that_is_named_is_right(
         assert (again.status, again.json["groups"]) == (1, [])
         at.shim.kill()
         at.shim.start()
-        assert (its.place(), its.through_shim()) == (place, offsets)
+        assert (its.step(), its.through_shim()) == (step, offsets)
 
 
 def test_where_they_are_the_same_nobody_has_to_say_it(
@@ -70,7 +70,7 @@ def test_where_they_are_the_same_nobody_has_to_say_it(
             its.commit_directly(partition, 5)
             its.write_to_zookeeper(partition, 5)
         assert at.migrate("start", group).status == 0
-        assert (its.place(), its.through_shim()) == (("kafka", False), [5, 5, 5])
+        assert (its.step(), its.through_shim()) == (("kafka", False), [5, 5, 5])
 
 
 def test_not_from_zookeeper_while_somebody_goes_by_the_clusters(
@@ -85,7 +85,7 @@ def test_not_from_zookeeper_while_somebody_goes_by_the_clusters(
         try:
             wait_until(lambda: member.assigned > 0, "it is given nothing")
             refused = at.migrate("start", group, "--from", "zookeeper")
-            assert (refused.status, its.place()) == (1, ("upstream", False))
+            assert (refused.status, its.step()) == (1, ("upstream", False))
             assert (
                 "has 1 member in the cluster: they go on from its offsets there" in refused.json["not_done"][0]["error"]
             )

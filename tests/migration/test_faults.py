@@ -27,7 +27,7 @@ from tests.offsets.conftest import kazoo
 from tests.waiting import wait_until
 from tests.wire import WireClient
 
-PLACES: Final = ["zookeeper+dual", "kafka+dual"]
+STEPS: Final = ["zookeeper+dual", "kafka+dual"]
 SESSION_MS: Final = 1_000
 SEEDS: Final = [0, *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(1, 21))]
 KILLS: Final = 3
@@ -47,26 +47,26 @@ AFTER_A_KILL: Final = {
     ("kafka+dual", True, True): {500},
     ("kafka+dual", True, False): {500, 7},
 }
-"""By place, whether an old consumer has written, and whether what the shim had sent was lost: what may be there."""
+"""By step, whether an old consumer has written, and whether what the shim had sent was lost: what may be there."""
 
 NOT_ANSWERED: Final = re.compile(r"requests of group \S+ are refused for now")
 
-at_each_place = pytest.mark.parametrize("place", PLACES)
+at_each_step = pytest.mark.parametrize("step", STEPS)
 at_one_place = pytest.mark.parametrize(
-    "place",
-    [place if not number else pytest.param(place, marks=pytest.mark.soak) for number, place in enumerate(PLACES)],
+    "step",
+    [step if not number else pytest.param(step, marks=pytest.mark.soak) for number, step in enumerate(STEPS)],
 )
 """Of those that take long."""
 
 
 class Made(Protocol):
-    def __call__(self, place: str, connect: str, **settings: str | int) -> Any: ...
+    def __call__(self, step: str, connect: str, **settings: str | int) -> Any: ...
 
 
 @pytest.fixture
 def made(broker: Broker, tmp_path: Path, make_topic: TopicFactory, fresh_name: Callable[[], str]) -> Made:
-    def make(place: str, connect: str, **settings: str | int) -> Any:
-        return at_both(broker, connect, tmp_path / "data", fresh_name(), make_topic(PARTITIONS), place, **settings)
+    def make(step: str, connect: str, **settings: str | int) -> Any:
+        return at_both(broker, connect, tmp_path / "data", fresh_name(), make_topic(PARTITIONS), step, **settings)
 
     return make
 
@@ -82,11 +82,11 @@ def connect(zookeeper: ZooKeeper, fresh_name: Callable[[], str]) -> str:
 # --- the shim --------------------------------------------------------------------------------------------------------
 
 
-@at_each_place
+@at_each_step
 @pytest.mark.parametrize("seed", SEEDS)
-def test_the_shim_is_killed_again_and_again(made: Made, connect: str, place: str, seed: int) -> None:
+def test_the_shim_is_killed_again_and_again(made: Made, connect: str, step: str, seed: int) -> None:
     rng = random.Random(seed)
-    with made(place, connect) as both:
+    with made(step, connect) as both:
         with both.commits(seed) as (today, old):
             for _ in range(KILLS):
                 today.wait_acknowledged(rng.randint(1, MOST_BETWEEN_KILLS))
@@ -109,21 +109,21 @@ def _written(data_dir: Path) -> int:
     return sum(each.stat().st_size for each in data_dir.glob("__consumer_offsets-*/*.log"))
 
 
-@at_each_place
+@at_each_step
 @pytest.mark.parametrize("lost", [True, False], ids=["lost", "late"])
 @pytest.mark.parametrize("beside", [False, True], ids=["alone", "beside an old consumer"])
 def test_killed_between_the_two_writes(
-    made: Made, connect: str, zookeeper: ZooKeeper, place: str, lost: bool, beside: bool
+    made: Made, connect: str, zookeeper: ZooKeeper, step: str, lost: bool, beside: bool
 ) -> None:
     """ZooKeeper hangs, so that the log has a commit, ZooKeeper has not, and the shim is killed. What it may have sent
     is ``lost`` with ZooKeeper's process, or comes there afterwards. ``beside``: an old consumer has written the same
     partition, and another one, when the shim starts again."""
-    with made(place, connect) as both:
+    with made(step, connect) as both:
         both.zookeeper_agrees()
         before = _written(both.at.shim.data_dir)
         with WireClient(both.at.shim.port) as client, hung(zookeeper.pid):
             _commit_sent(client, both, COMMITTED, 500)
-            if place == "kafka+dual":
+            if step == "kafka+dual":
                 _, answer = client.receive(offset_commit.API, 8)
                 assert answer.topics[0].partitions[0].error_code == 0
             wait_until(lambda: _written(both.at.shim.data_dir) > before, "the log does not have it")
@@ -136,7 +136,7 @@ def test_killed_between_the_two_writes(
                 wait_until(partial(_set, both, number, b"7"), "ZooKeeper is not there")
         both.at.shim.start()
         found = both.alike(both.in_zookeeper)
-        assert found[COMMITTED] in AFTER_A_KILL[place, beside, lost]
+        assert found[COMMITTED] in AFTER_A_KILL[step, beside, lost]
         assert found == {**FIRST, COMMITTED: found[COMMITTED], OTHER: 7 if beside else FIRST[OTHER]}
 
 
@@ -148,10 +148,10 @@ def _set(both: AtBoth, number: int, data: bytes) -> bool:
     return True
 
 
-@at_each_place
-def test_the_session_expires(made: Made, zookeeper: ZooKeeper, connect: str, place: str) -> None:
+@at_each_step
+def test_the_session_expires(made: Made, zookeeper: ZooKeeper, connect: str, step: str) -> None:
     """The shim hangs for longer than that, and old consumers go on."""
-    with made(place, connect, **{"zookeeper.session.timeout.ms": SESSION_MS}) as both:
+    with made(step, connect, **{"zookeeper.session.timeout.ms": SESSION_MS}) as both:
         with both.commits() as (today, old):
             today.wait_acknowledged()
             before = _expired(zookeeper)
@@ -168,8 +168,8 @@ def _expired(zookeeper: ZooKeeper) -> int:
 
 
 @at_one_place
-def test_the_disk_is_full(made: Made, connect: str, place: str) -> None:
-    with made(place, connect) as both:
+def test_the_disk_is_full(made: Made, connect: str, step: str) -> None:
+    with made(step, connect) as both:
         with both.commits() as (today, old):
             today.wait_acknowledged()
             both.flag.touch()
@@ -185,14 +185,14 @@ def test_the_disk_is_full(made: Made, connect: str, place: str) -> None:
 # --- ZooKeeper -------------------------------------------------------------------------------------------------------
 
 
-@at_each_place
-def test_zookeeper_is_stopped_and_started(made: Made, zookeeper: ZooKeeper, connect: str, place: str) -> None:
-    with made(place, connect) as both:
+@at_each_step
+def test_zookeeper_is_stopped_and_started(made: Made, zookeeper: ZooKeeper, connect: str, step: str) -> None:
+    with made(step, connect) as both:
         with both.commits() as (today, old):
             today.wait_acknowledged()
             zookeeper.kill()
             acknowledged = today.acknowledged
-            if place == "kafka+dual":
+            if step == "kafka+dual":
                 today.wait_acknowledged(20)
             else:
                 wait_until(lambda: NOT_ANSWERED.search(both.at.shim.log()) is not None, "nobody is told that it failed")
@@ -204,8 +204,8 @@ def test_zookeeper_is_stopped_and_started(made: Made, zookeeper: ZooKeeper, conn
 
 
 @at_one_place
-def test_an_ensemble_loses_its_leader(made: Made, tmp_path: Path, place: str) -> None:
-    with zookeeper_ensemble(tmp_path / "ensemble") as ensemble, made(place, ensemble.connect_string) as both:
+def test_an_ensemble_loses_its_leader(made: Made, tmp_path: Path, step: str) -> None:
+    with zookeeper_ensemble(tmp_path / "ensemble") as ensemble, made(step, ensemble.connect_string) as both:
         with both.commits() as (today, old):
             today.wait_acknowledged()
             old.wait_acknowledged()
@@ -257,8 +257,8 @@ def test_the_shim_is_killed_where_the_cluster_has_to_have_each_commit(made: Made
 
 
 @at_one_place
-def test_the_broker_is_lost_and_the_mirror_follows(made: Made, broker: Broker, connect: str, place: str) -> None:
-    with made(place, connect) as both:
+def test_the_broker_is_lost_and_the_mirror_follows(made: Made, broker: Broker, connect: str, step: str) -> None:
+    with made(step, connect) as both:
         with both.commits() as (today, old):
             today.wait_acknowledged()
             broker.kill()

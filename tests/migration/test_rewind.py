@@ -43,7 +43,7 @@ def test_it_stays_one(
         place.at.shim.start()
         _is_in_both(place, name, _REWOUND)
         assert _first_read_today(place, name) == _REWOUND
-        if place.place(name) == "zookeeper+dual":
+        if place.step(name) == "zookeeper+dual":
             return
         # It takes the higher one of the two places.
         with OldConsumer(KAFKA_1, place.zookeeper, name, name, "kafka+dual") as consumer:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.migration.test_steps import PLACES, Group, connect, group
+from tests.migration.test_steps import STEPS, Group, connect, group
 
 __all__ = ["connect", "group"]
 
@@ -22,17 +22,17 @@ def test_the_commands(group: Group) -> None:
     """From the first to the last, and then back as often as it goes."""
     commands = [(number, move, bool(named)) for number, move, named in _COMMAND.findall(RUNBOOK)]
     assert [number for number, _, _ in commands] == ["1", "2", "3", "4", "6", "7", "back"]
-    places = []
+    steps = []
     for number, move, named in commands[:-1]:
         for _ in range(2 if number == "7" else 1):
             done = group.at.migrate(move, *([group.name] if named else []))
             assert done.status == 0, (number, done)
         if number != "1":
-            places.append(group.place())
-    assert places == [PLACES[1], PLACES[1], PLACES[2], PLACES[3], PLACES[5]]
-    for place in reversed(PLACES[:-1]):
+            steps.append(group.step())
+    assert steps == [STEPS[1], STEPS[1], STEPS[2], STEPS[3], STEPS[5]]
+    for step in reversed(STEPS[:-1]):
         assert group.at.migrate(commands[-1][1], group.name).status == 0
-        assert group.place() == place
+        assert group.step() == step
     assert group.through_shim() == [10, 11, 12]
 
 

@@ -24,7 +24,7 @@ from tests.offsets.conftest import kazoo, put
 from tests.waiting import wait_until
 from tests.wire import WireClient
 
-PLACES = [
+STEPS = [
     ("zookeeper", False),
     ("zookeeper", True),
     ("kafka", True),
@@ -84,7 +84,7 @@ class Group:
     def in_zookeeper(self) -> list[int]:
         return [int(self._others.get(self._path(partition))[0]) for partition in range(PARTITIONS)]
 
-    def place(self) -> tuple[str, bool]:
+    def step(self) -> tuple[str, bool]:
         status = self.at.status(self.name)
         return status["offsets_storage"], status["dual_commit_enabled"]
 
@@ -153,58 +153,58 @@ def test_a_consumer_with_dual_commit_of_its_own_is_no_reason_to_stay(group: Grou
     done(group.at.migrate("advance", group.name))
     group.commit(0, 21)
     done(group.at.migrate("rollback", group.name))
-    assert (group.place(), group.in_zookeeper()[0]) == (("kafka", True), 21)
+    assert (group.step(), group.in_zookeeper()[0]) == (("kafka", True), 21)
 
 
 def test_all_steps_and_back(group: Group) -> None:
     (planned,) = group.at.migrate("plan", group.name).json["groups"]
     assert (planned["offsets_storage"], planned["offsets"], planned["hindrance"]) == ("zookeeper", PARTITIONS, "")
     done(group.at.migrate("start", group.name))
-    assert group.place() == PLACES[1]
+    assert group.step() == STEPS[1]
     expected = [10, 11, 12]
-    for place in PLACES[1:]:
-        if place != PLACES[1]:
-            _foresee(group, "advance", place)
+    for step in STEPS[1:]:
+        if step != STEPS[1]:
+            _foresee(group, "advance", step)
             done(group.at.migrate("advance", group.name))
-        expected = _at_its_place(group, place, expected)
-    for place in reversed(PLACES[:-1]):
-        _foresee(group, "rollback", place)
+        expected = _at_its_step(group, step, expected)
+    for step in reversed(STEPS[:-1]):
+        _foresee(group, "rollback", step)
         done(group.at.migrate("rollback", group.name))
-        expected = _at_its_place(group, place, expected)
+        expected = _at_its_step(group, step, expected)
     refused = group.at.migrate("rollback", group.name)
     assert refused.status == 1
     assert "no step before that" in refused.json["not_done"][0]["error"]
 
 
-def _foresee(group: Group, move: str, place: tuple[str, bool]) -> None:
+def _foresee(group: Group, move: str, step: tuple[str, bool]) -> None:
     """A dry run says so, and leaves the group where it is."""
-    before = group.place()
+    before = group.step()
     told = group.at.migrate(move, group.name, "--dry-run")
     done(told)
     (row,) = told.json["groups"]
-    written = [f"{storage}+dual" if dual else storage for storage, dual in (before, place)]
+    written = [f"{storage}+dual" if dual else storage for storage, dual in (before, step)]
     assert ([row["at"], row["to"]], row["differing"], row["hindrance"]) == (written, 0, "")
-    assert group.place() == before
+    assert group.step() == before
 
 
-def _at_its_place(group: Group, place: tuple[str, bool], before: list[int]) -> list[int]:
+def _at_its_step(group: Group, step: tuple[str, bool], before: list[int]) -> list[int]:
     """Whoever may commit does, rewinds among it, and all places that have to have it do. Gives what they have."""
-    assert group.place() == place
-    assert group.through_shim() == before, place
+    assert group.step() == step
+    assert group.through_shim() == before, step
     expected = [before[0] + 100, before[1] - 1, before[2]]
     for partition in (0, 1):
         group.commit(partition, expected[partition])
-    assert group.through_shim() == expected, place
-    if place in PLACES[:3]:
-        wait_until(lambda: group.in_zookeeper() == expected, f"{place}: ZooKeeper has something else than {expected}")
+    assert group.through_shim() == expected, step
+    if step in STEPS[:3]:
+        wait_until(lambda: group.in_zookeeper() == expected, f"{step}: ZooKeeper has something else than {expected}")
         expected[2] += 5 if expected[2] < 20 else -7
         group.write_to_zookeeper(2, expected[2])
         assert group.through_shim() == expected
-    if place[0] == "upstream":
+    if step[0] == "upstream":
         assert group.in_cluster() == expected
     else:
-        wait_until(lambda: group.in_cluster() == expected, f"{place}: the cluster has something else than {expected}")
-    if place != PLACES[-1]:
+        wait_until(lambda: group.in_cluster() == expected, f"{step}: the cluster has something else than {expected}")
+    if step != STEPS[-1]:
         verified = group.at.migrate("verify", group.name)
         done(verified)
         assert verified.json["groups"][0]["differing"] == 0
@@ -225,16 +225,16 @@ def test_a_step_is_refused_while_places_differ(group: Group) -> None:
     done(group.at.migrate("start", group.name))
     done(group.at.migrate("advance", group.name))
     done(group.at.migrate("advance", group.name))
-    assert group.place() == ("kafka", False)
+    assert group.step() == ("kafka", False)
     group.write_to_zookeeper(1, 99)  # nobody looks there any more
     assert group.through_shim() == [10, 11, 12]
     refused = group.at.migrate("rollback", group.name)
     assert refused.status == 1
     assert f"{group.topic}-1 is 11 in the log and 99 in zookeeper" in refused.json["not_done"][0]["error"]
-    assert group.place() == ("kafka", False)
+    assert group.step() == ("kafka", False)
     group.commit(1, 99)
     done(group.at.migrate("rollback", group.name))
-    assert group.place() == ("kafka", True)
+    assert group.step() == ("kafka", True)
 
 
 def test_the_step_to_the_cluster_is_refused_while_a_member_is_there(group: Group) -> None:
@@ -277,18 +277,18 @@ def test_the_step_back_is_refused_while_a_transaction_has_not_ended(group: Group
 
 
 def test_a_step_is_refused_while_the_cluster_has_something_else(group: Group) -> None:
-    for step in ("start", "advance", "advance", "advance"):
-        done(group.at.migrate(step, group.name))
-    assert group.place() == ("upstream", True)
-    for step, last in (("advance", 50), ("rollback", 60)):
+    for move in ("start", "advance", "advance", "advance"):
+        done(group.at.migrate(move, group.name))
+    assert group.step() == ("upstream", True)
+    for move, last in (("advance", 50), ("rollback", 60)):
         before = group.through_shim()[1]
         group.commit_directly(1, 99)
-        foreseen = group.at.migrate(step, group.name, "--dry-run")
+        foreseen = group.at.migrate(move, group.name, "--dry-run")
         assert (foreseen.status, foreseen.json["groups"][0]["differing"]) == (1, 1)
-        refused = group.at.migrate(step, group.name)
+        refused = group.at.migrate(move, group.name)
         assert refused.status == 1
         assert f"{group.topic}-1 is {before} in the log and 99 in upstream" in refused.json["not_done"][0]["error"]
-        assert group.place() == ("upstream", True)
+        assert group.step() == ("upstream", True)
         group.commit(1, last)
         assert group.in_cluster() == group.through_shim() == [10, last, 12]
     done(group.at.migrate("advance", group.name))
@@ -296,8 +296,8 @@ def test_a_step_is_refused_while_the_cluster_has_something_else(group: Group) ->
 
 
 def test_consumers_in_zookeeper_keep_it_there_until_they_commit_here(group: Group) -> None:
-    for step in ("start", "advance"):
-        done(group.at.migrate(step, group.name))
+    for move in ("start", "advance"):
+        done(group.at.migrate(move, group.name))
     group.consumer_comes("old_1-host-1", owns=0)
     foreseen = group.at.migrate("advance", group.name, "--dry-run")
     assert foreseen.status == 1
@@ -317,20 +317,20 @@ def test_consumers_in_zookeeper_keep_it_there_until_they_commit_here(group: Grou
     assert "not known to commit to the shim: old_1-host-1." in not_advanced(group)
     group.commit_as_of_old(0, 23)
     done(group.at.migrate("advance", group.name))
-    assert group.place() == ("kafka", False)
+    assert group.step() == ("kafka", False)
     assert group.through_shim() == [23, 20, 22]
 
 
-def not_advanced(group: Group, place: tuple[str, bool] = ("kafka", True)) -> str:
+def not_advanced(group: Group, step: tuple[str, bool] = ("kafka", True)) -> str:
     refused = group.at.migrate("advance", group.name)
-    assert (refused.status, group.place()) == (1, place)
+    assert (refused.status, group.step()) == (1, step)
     return str(refused.json["not_done"][0]["error"])
 
 
 def test_a_client_of_today_makes_nothing_anew(group: Group) -> None:
     """One that the shim has never heard of goes on where its offsets are."""
     assert group.through_shim() == [10, 11, 12]
-    assert group.place() == ("zookeeper", False)
+    assert group.step() == ("zookeeper", False)
     group.commit(2, 50)
     assert group.in_zookeeper() == [10, 11, 50]
 

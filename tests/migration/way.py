@@ -77,10 +77,10 @@ class Way:
             self.deliveries.catch_up(self.load)
             yield members
 
-    def go(self, *places: str) -> None:
+    def go(self, *steps: str) -> None:
         """Through these, one after the other."""
-        for target in places:
-            now = self.place.place(self.group)
+        for target in steps:
+            now = self.place.step(self.group)
             move = "start" if now == "zookeeper" else "advance"
             if FORTH.index(target) < FORTH.index(now):
                 move = "rollback"
@@ -92,7 +92,7 @@ class Way:
                     wait_until(partial(self._goes, move), done.stdout)
                 else:
                     assert done.status == 0, done.stdout + done.stderr
-            assert self.place.place(self.group) == target
+            assert self.place.step(self.group) == target
             self.steps.append(f"{now} → {target}")
             self.deliveries.catch_up(self.load)
             self._commits_go_on(target)

@@ -40,7 +40,7 @@ class WholePlace(NamedTuple):
         wait_until(lambda: all(self.view.has(self._state(topic, number)) for number in range(PARTITIONS)), "no leaders")
         return topic
 
-    def place(self, group: str) -> str:
+    def step(self, group: str) -> str:
         """As the group's `offsets.storage` and, after a plus sign, whether it has dual commit."""
         found = self.at.migrate("status", group).json["groups"]
         if not found:  # the shim has not heard of it

@@ -19,7 +19,7 @@ from shim.migration.compared import differences_to_cluster, refused, without
 from shim.migration.hands.placements import SERVED
 from shim.migration.moving.changing import Changing
 from shim.migration.stores import Stores
-from shim.migration.words import STORAGES, Difference, Refused, Verified
+from shim.migration.words import STEP_NAMES, Difference, Refused, Verified
 from shim.offsets.store import StoreError, StoreUnavailable
 from shim.upstream.errors import UpstreamError
 
@@ -58,7 +58,7 @@ class Stepping:
             else:
                 await self._with_cluster(group, step)
                 await self._take(group, step, cause)
-            log.info("group %s: %s from now on, it was %s (%s)", group, STORAGES[step], STORAGES[before], cause)
+            log.info("group %s: %s from now on, it was %s (%s)", group, STEP_NAMES[step], STEP_NAMES[before], cause)
 
     async def hindrance(self, group: str, before: Step, step: Step, within_seconds: float) -> str:
         """Why it would be refused beside what differs; "" for nothing. ``within_seconds``: how long a broker is waited
@@ -124,7 +124,7 @@ class Stepping:
             log.warning("group %s is not compared to the cluster on its way back: %s", group, error)
             return
         if differing:
-            raise refused(group, differing, f"it cannot be {STORAGES[step]}")
+            raise refused(group, differing, f"it cannot be {STEP_NAMES[step]}")
 
     async def _take(self, group: str, step: Step, cause: str) -> None:
         from_zookeeper = self._changing.coordinator(group).from_zookeeper(group)

@@ -48,7 +48,7 @@ return import("/console/charts.js").then(async ({ lineChart }) => {
 @pytest.fixture(scope="module")
 def admin() -> Iterator[str]:
     moved = Moved()
-    moved.add("billing", storage="kafka")
+    moved.add("billing", step="kafka")
     with admin_of(moved) as address:
         yield f"http://{address}/"
 
@@ -65,7 +65,7 @@ class WithoutMoves(Grouped):
 @pytest.mark.parametrize("log_moves", [False, True])
 def test_a_history_that_stayed_where_the_log_was(browser: Browser, log_moves: bool) -> None:
     moved = Moved()
-    moved.add("billing", storage="kafka")
+    moved.add("billing", step="kafka")
     with admin_of(moved, WithoutMoves(moved), whole=OVERVIEW._replace(log_moves=log_moves)) as address:
         browser.open(f"http://{address}/#/group/billing")
         browser.until("document.querySelector('#main').innerText.includes('The history has nothing of this group')")

@@ -10,10 +10,10 @@ import pytest
 
 from shim.admin.live.asked.groups import Details, Generation, Member, OffsetAt, Presence, Window
 from shim.admin.live.asked.groups import Moved as MovedOffset
-from shim.admin.live.asked.migration import Difference
+from shim.admin.live.asked.migration import STEPS, Difference
 from tests.admin.console.browser import ENTER, Browser
 from tests.admin.live.grouped import MOVED, NOW_MS, Grouped
-from tests.admin.live.moved import STEPS, Moved
+from tests.admin.live.moved import Moved
 from tests.admin.live.running import admin_of
 from tests.admin.live.watching import CLIENTS, OVERVIEW
 
@@ -59,9 +59,8 @@ class Large(Grouped):
 def moved() -> Moved:
     moved = Moved()
     for number in range(GROUPS):
-        storage, dual = STEPS[number % len(STEPS)]
-        moved.add(f"group-{number:04}", storage=storage, dual=dual)
-    moved.add(HOSTILE, f"long-{'name' * 40}", storage="kafka", dual=True)
+        moved.add(f"group-{number:04}", step=STEPS[number % len(STEPS)])
+    moved.add(HOSTILE, f"long-{'name' * 40}", step="kafka+dual")
     moved.tell(HOSTILE, 7.0, "its members go past the shim")
     moved.differing[HOSTILE] = [Difference("orders", 3, 5, None, "zookeeper")]
     return moved
@@ -133,10 +132,9 @@ def test_moves_are_shown_in_parts_the_newest_first(admin: str, browser: Browser,
 
 def test_who_committed_last_is_not_known_of_a_group_that_the_cluster_has(admin: str, browser: Browser) -> None:
     told = "[...document.querySelectorAll('.tile')].map((each) => each.textContent).join()"
-    for group, (storage, dual) in enumerate(STEPS):
+    for group, step in enumerate(STEPS):
         browser.open(f"{admin}#/group/group-{group:04}")
-        passed_through = storage == "upstream" and not dual
-        browser.until(f"/Last commit({'not known here' if passed_through else '.* ago'})/.test({told})")
+        browser.until(f"/Last commit({'not known here' if step == 'upstream' else '.* ago'})/.test({told})")
         assert browser.overflow() <= 0
 
 

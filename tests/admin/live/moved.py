@@ -9,6 +9,7 @@ from typing import Final
 
 from shim.admin.live.asked.migration import (
     PASSED_THROUGH,
+    STEPS,
     Candidates,
     Difference,
     GroupStatus,
@@ -17,7 +18,6 @@ from shim.admin.live.asked.migration import (
     Planned,
     Refused,
     Source,
-    Storage,
     Verified,
     may_move,
 )
@@ -25,15 +25,15 @@ from shim.migration.words import UNKNOWN
 
 CHANGED_MS = 1_700_000_000_000
 
-UPSTREAM, KAFKA, ZOOKEEPER = Storage("upstream", False), Storage("kafka", False), Storage("zookeeper", False)
-STEPS: Final = (
-    ZOOKEEPER,
-    Storage("zookeeper", True),
-    Storage("kafka", True),
-    KAFKA,
-    Storage("upstream", True),
-    UPSTREAM,
+SHOWN: Final = (
+    ("zookeeper", False),
+    ("zookeeper", True),
+    ("kafka", True),
+    ("kafka", False),
+    ("upstream", True),
+    ("upstream", False),
 )
+"""Of each step, in their order, `offsets.storage` and `dual.commit.enabled`."""
 
 
 @dataclass
@@ -63,9 +63,9 @@ class Moved:
     at_once: int = 0
     most_at_once: int = 0
 
-    def add(self, *names: str, storage: str = "upstream", dual: bool = False) -> None:
+    def add(self, *names: str, step: str = "upstream") -> None:
         for name in names:
-            self.groups[name] = GroupStatus(name, storage, dual, "Stable", 2, None, "it was there")
+            self.groups[name] = GroupStatus(name, step, "Stable", 2, None, "it was there")
 
     def tell(self, name: str, lag_seconds: float, alarm: str) -> None:
         self.groups[name] = self.of(name)._replace(lag_seconds=lag_seconds, alarm=alarm)
@@ -74,8 +74,8 @@ class Moved:
         """The broker that has it does not answer."""
         self.groups[name] = self.of(name)._replace(state=UNKNOWN, members=None, alarm=why)
 
-    def place(self, name: str) -> Storage:
-        return self.of(name).place
+    def step(self, name: str) -> str:
+        return self.of(name).step
 
     def of(self, name: str) -> GroupStatus:
         if name in self.broken:
@@ -102,21 +102,21 @@ class Moved:
         return [self.of(name) for name in (self.groups.keys() - self.unheard if groups is None else groups)]
 
     async def served(self) -> Sequence[str]:
-        return sorted(name for name in self.groups.keys() - self.unheard if self.place(name) != PASSED_THROUGH)
+        return sorted(name for name in self.groups.keys() - self.unheard if self.step(name) != PASSED_THROUGH)
 
     async def offsets(self, group: str) -> Mapping[tuple[str, int], int]:
         self.of(group)
         return {("orders", 10): 7, ("orders", 2): 2**63 - 1, ("bills", 0): 0}
 
     async def verify(self, group: str) -> Verified:
-        if self.place(group) == PASSED_THROUGH:
+        if self.step(group) == PASSED_THROUGH:
             raise Refused("its offsets are in the cluster alone")
         if group in self.refused:
             raise Refused(self.refused[group])
         return Verified(group, 3, self.differing.get(group, []))
 
     async def look(self, group: str, move: str) -> Looked:
-        at = self.place(group)
+        at = self.step(group)
         to = (self._advanced if move == "advance" else self._rolled_back)(group)
         hindrance = self.refused.get(group, "")
         verified = None if at == PASSED_THROUGH else Verified(group, 3, self.differing.get(group, []))
@@ -132,30 +132,30 @@ class Moved:
     async def rollback(self, group: str, cause: str) -> GroupStatus:
         return await self._move(group, cause, self._rolled_back)
 
-    def _started(self, group: str) -> Storage:
-        place = self.place(group)
-        if place == UPSTREAM:
-            return KAFKA
-        if place == ZOOKEEPER:
+    def _started(self, group: str) -> str:
+        step = self.step(group)
+        if step == "upstream":
+            return "kafka"
+        if step == "zookeeper":
             self.from_zookeeper.add(group)
-            return STEPS[1]
+            return "zookeeper+dual"
         raise Refused("it has been started")
 
-    def _advanced(self, group: str) -> Storage:
-        place = self.place(group)
-        if place == STEPS[-1]:
+    def _advanced(self, group: str) -> str:
+        step = self.step(group)
+        if step == STEPS[-1]:
             raise Refused("it is at the last step")
-        return STEPS[STEPS.index(place) + 1]
+        return STEPS[STEPS.index(step) + 1]
 
-    def _rolled_back(self, group: str) -> Storage:
-        place = self.place(group)
-        if place in (UPSTREAM, ZOOKEEPER):
+    def _rolled_back(self, group: str) -> str:
+        step = self.step(group)
+        if step in ("upstream", "zookeeper"):
             raise Refused("it is at the first step")
-        if place == KAFKA and group not in self.from_zookeeper:
-            return UPSTREAM
-        return STEPS[STEPS.index(place) - 1]
+        if step == "kafka" and group not in self.from_zookeeper:
+            return "upstream"
+        return STEPS[STEPS.index(step) - 1]
 
-    async def _move(self, group: str, cause: str, to: Callable[[str], Storage]) -> GroupStatus:
+    async def _move(self, group: str, cause: str, to: Callable[[str], str]) -> GroupStatus:
         self.begun.append(group)
         await self._count(1)
         try:
@@ -165,13 +165,11 @@ class Moved:
             raise
         finally:
             await self._count(-1)
-        place, status = to(group), self.of(group)
+        step, status = to(group), self.of(group)
         if group in self.refused:
             raise Refused(self.refused[group])
         self.unheard.discard(group)
-        self.groups[group] = status._replace(
-            storage=place.storage, dual_commit=place.dual_commit, changed_ms=CHANGED_MS, cause=cause
-        )
+        self.groups[group] = status._replace(step=step, changed_ms=CHANGED_MS, cause=cause)
         return self.groups[group]
 
     async def _count(self, more: int) -> None:

@@ -105,7 +105,7 @@ def test_it_is_whole() -> None:
 async def client(moved: Moved, port: int) -> AsyncIterator[aiohttp.ClientSession]:
     moved.add("g", "unknown")
     moved.silent("unknown", "its broker has not answered in 3 s")
-    moved.add("served", storage="kafka", dual=True)
+    moved.add("served", step="kafka+dual")
     timeout = aiohttp.ClientTimeout(20)
     async with aiohttp.ClientSession(f"http://127.0.0.1:{port}", timeout=timeout) as session:
         yield session

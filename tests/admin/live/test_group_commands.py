@@ -44,7 +44,7 @@ UUID = "5c3c6e6e-3a4b-4d0e-9d3f-0123456789ab"
 @pytest.fixture
 def moved() -> Moved:
     moved = Moved()
-    moved.add("g", storage="kafka")
+    moved.add("g", step="kafka")
     return moved
 
 
@@ -474,7 +474,7 @@ def test_a_history_of_a_group_that_the_cluster_has_by_now(moved: Moved, grouped:
     assert (told.status, len(told.stdout.splitlines()), told.stderr) == (0, 4, f"{AT_THE_CLUSTER}\n")
     told = offset_shim("groups", "history", "given-back", "--json", "--admin", admin)
     assert (told.status, len(told.json["moves"]), told.stderr) == (0, 3, f"{AT_THE_CLUSTER}\n")
-    moved.add("dual", storage="upstream", dual=True)
+    moved.add("dual", step="upstream+dual")
     for served_or_gone in ("g", "dual", "nosuch"):
         assert offset_shim("groups", "history", served_or_gone, "--admin", admin).stderr == ""
     moved.uncertain["g"] = MoveRefused("its partition is being read back, ask again")
@@ -559,7 +559,7 @@ def test_a_last_commit_of_which_not_all_is_known(
 
 
 def test_lag_of_all(moved: Moved, grouped: Grouped, admin: str) -> None:
-    moved.add("h", storage="kafka", dual=True)
+    moved.add("h", step="kafka+dual")
     grouped.uncertain.add("h")
     moved.groups["g"] = moved.groups["g"]._replace(state_since_ms=1_700_000_000_000)
     assert offset_shim("groups", "list", "--lag", "--admin", admin).stdout.splitlines() == [
@@ -631,7 +631,7 @@ def test_what_is_known_is_shown_while_the_brokers_are_away(moved: Moved, grouped
     assert (described.status, described.stderr) == (1, f"no log end: {NO_BROKERS}\n")
     assert described.stdout.splitlines()[-1].split() == ["orders", "10", "7", "-", "-", "-"]
     assert offset_shim("groups", "describe", "g", "--json", "--admin", admin).status == 1
-    moved.add("h", storage="kafka")
+    moved.add("h", step="kafka")
     listed = offset_shim("groups", "list", "--lag", "--admin", admin)
     assert (listed.status, listed.stderr) == (1, f"no lag of 2 groups: {NO_BROKERS}\n")
     assert offset_shim("groups", "list", "--admin", admin).status == 0, "it was not asked for"

@@ -54,7 +54,7 @@ def test_what_the_shim_says_is_told_so_too(
         monkeypatch.setenv("OFFSET_SHIM_ADMIN_TOKEN_FILE", str(token))
     else:
         options += ["--admin-token-file", str(token)]
-    moved.add("a b", storage="kafka")
+    moved.add("a b", step="kafka")
     moved.tell("a b", 1.0, _ALARM)
     told = _ALARM.replace("`groups", "`offset-shim groups").replace("upstream`", f"upstream {' '.join(options)}`")
     assert offset_shim("migrate", "status", *options).stderr == f"a b: {told}\n"

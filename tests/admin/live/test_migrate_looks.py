@@ -17,7 +17,7 @@ def test_a_list(moved: Moved, admin: str) -> None:
     for command in (["groups", "list"], ["migrate", "status"]):
         assert offset_shim(*command, "--admin", admin) == (0, "", NO_GROUP.format(admin))
     moved.add("web", "etl-1")
-    moved.add("etl-2", storage="kafka")
+    moved.add("etl-2", step="kafka")
     assert offset_shim("groups", "list", "--admin", admin).stdout.splitlines() == [
         "GROUP  OFFSETS.STORAGE  STATE   TYPE     MEMBERS  SINCE",
         "etl-1  upstream         Stable  Classic        2  -",
@@ -76,8 +76,8 @@ def test_one_group(moved: Moved, admin: str) -> None:
 
 def test_a_plan(moved: Moved, admin: str) -> None:
     moved.add("etl-1", "unheard")
-    moved.add("etl-2", storage="zookeeper")
-    moved.add("web", storage="kafka")
+    moved.add("etl-2", step="zookeeper")
+    moved.add("web", step="kafka")
     moved.unheard.add("unheard")
     assert offset_shim("migrate", "plan", "--admin", admin) == (
         0,
@@ -111,7 +111,7 @@ def test_a_plan_that_may_lack_groups(moved: Moved, admin: str) -> None:
 
 
 def test_a_plan_with_nothing_left(moved: Moved, admin: str) -> None:
-    moved.add("etl-1", storage="kafka")
+    moved.add("etl-1", step="kafka")
     none = f"is left to be started: `offset-shim migrate status --admin {admin}` says where each is\n"
     assert offset_shim("migrate", "plan", "--admin", admin) == (0, "", f"no group {none}")
     told = offset_shim("migrate", "plan", "--pattern", "etl-*", "--admin", admin)
@@ -120,7 +120,7 @@ def test_a_plan_with_nothing_left(moved: Moved, admin: str) -> None:
 
 def test_status(moved: Moved, admin: str) -> None:
     moved.add("g", "h")
-    moved.add("i", storage="kafka", dual=True)
+    moved.add("i", step="kafka+dual")
     moved.tell("i", 12.34, "zookeeper is not reached,\x1b[2J since noon")
     offset_shim("migrate", "start", "g", "--cause", "change\x1b[2J 4711", "--admin", admin)
     told = offset_shim("migrate", "status", "--admin", admin)
@@ -147,8 +147,8 @@ def test_offsets_that_are_the_same(moved: Moved, admin: str) -> None:
     none = f"no group is served by the shim: `offset-shim migrate status --admin {admin}` says where each is\n"
     assert offset_shim("migrate", "verify", "--admin", admin) == (0, "", none)
     moved.add("passed-through")
-    moved.add("etl-1", storage="zookeeper")
-    moved.add("etl-2", storage="kafka", dual=True)
+    moved.add("etl-1", step="zookeeper")
+    moved.add("etl-2", step="kafka+dual")
     assert offset_shim("migrate", "verify", "--admin", admin) == (
         0,
         "GROUP  OFFSETS  DIFFERING\netl-1        3          0\netl-2        3          0\n",
@@ -158,7 +158,7 @@ def test_offsets_that_are_the_same(moved: Moved, admin: str) -> None:
 
 
 def test_offsets_that_differ(moved: Moved, admin: str) -> None:
-    moved.add("a", "b", "c", storage="kafka", dual=True)
+    moved.add("a", "b", "c", step="kafka+dual")
     moved.differing["a"] = [Difference("orders", 3, 5, None, "zookeeper")]
     moved.differing["b"] = [Difference("bills", 0, 0, 2**63 - 1, "zookeeper")]
     told = offset_shim("migrate", "verify", "--admin", admin)
@@ -182,7 +182,7 @@ def test_offsets_that_differ(moved: Moved, admin: str) -> None:
 
 
 def test_offsets_that_cannot_be_compared(moved: Moved, admin: str) -> None:
-    moved.add("a", "b", storage="kafka", dual=True)
+    moved.add("a", "b", step="kafka+dual")
     moved.refused["b"] = "zookeeper cannot be reached"
     told = offset_shim("migrate", "verify", "--admin", admin)
     assert told.status == 1
@@ -194,7 +194,7 @@ def test_offsets_that_cannot_be_compared(moved: Moved, admin: str) -> None:
 def test_what_was_refused_is_no_part_of_what_is_done(
     moved: Moved, admin: str, monkeypatch: pytest.MonkeyPatch, first: str
 ) -> None:
-    moved.add("a", "b", storage="kafka", dual=True)
+    moved.add("a", "b", step="kafka+dual")
     moved.refused[first] = "zookeeper cannot be reached"
     monkeypatch.setattr("shim.admin.commands.console._LINE_EVERY_S", 0.0)
     told = offset_shim("migrate", "verify", "--admin", admin)
@@ -202,7 +202,7 @@ def test_what_was_refused_is_no_part_of_what_is_done(
 
 
 def test_very_many_differences(moved: Moved, admin: str) -> None:
-    moved.add("g", storage="kafka", dual=True)
+    moved.add("g", step="kafka+dual")
     moved.differing["g"] = [Difference("t", at, 1, 2, "zookeeper") for at in range(1_234)]
     told = offset_shim("migrate", "verify", "--admin", admin)
     assert len(told.stdout.splitlines()) == 2 + 2 + 1_000

@@ -7,7 +7,7 @@ import pytest
 from shim.admin.commands.causes import cause_of
 from shim.admin.live.asked.migration import Difference
 from shim.admin.live.asked.migration import Refused as MoveRefused
-from tests.admin.live.moved import KAFKA, STEPS, UPSTREAM, Moved
+from tests.admin.live.moved import SHOWN, Moved
 from tests.admin.live.running import in_a_process, offset_shim
 from tests.admin.live.test_choosing import NAMES
 
@@ -26,19 +26,19 @@ def test_there_and_back(moved: Moved, admin: str) -> None:
 
 
 def test_every_step(moved: Moved, admin: str) -> None:
-    moved.add("g", storage="zookeeper")
+    moved.add("g", step="zookeeper")
     expected = [("start", 1), *(("advance", at) for at in (2, 3, 4)), *(("rollback", at) for at in (3, 2, 1, 0))]
     for move, at in expected:
         (row,) = offset_shim("migrate", move, "g", "--json", "--admin", admin).json["groups"]
-        assert (row["offsets_storage"], row["dual_commit_enabled"]) == STEPS[at]
+        assert (row["offsets_storage"], row["dual_commit_enabled"]) == SHOWN[at]
         assert row["cause"] == cause_of(f"migrate {move}", None)
     refused = offset_shim("migrate", "rollback", "g", "--admin", admin)
     assert refused == (1, "", "g: refused: it is at the first step\n")
 
 
 def test_a_dry_run_says_what_would_be_done_and_does_nothing(moved: Moved, admin: str) -> None:
-    moved.add("old", "late", storage="zookeeper", dual=True)
-    moved.add("mine", storage="kafka")
+    moved.add("old", "late", step="zookeeper+dual")
+    moved.add("mine", step="kafka")
     moved.add("theirs")
     moved.differing["late"] = [Difference("orders", 0, 5, 7, "zookeeper")]
     advanced = offset_shim("migrate", "advance", "old", "mine", "--dry-run", "--admin", admin)
@@ -118,20 +118,20 @@ def test_patterns_and_all(moved: Moved, admin: str) -> None:
 
 
 def test_none_is_moved_out_of_kafka_unless_it_is_named(moved: Moved, admin: str) -> None:
-    moved.add("stays", storage="kafka")
-    moved.add("goes", storage="upstream", dual=True)
+    moved.add("stays", step="kafka")
+    moved.add("goes", step="upstream+dual")
     advance = ("migrate", "advance", "--admin", admin)
     assert offset_shim(*advance, "--pattern", "stay*").stderr.startswith("no group that fits stay* can take that step")
     assert offset_shim(*advance, "--all").status == 0
-    assert (moved.begun, moved.place("stays"), moved.place("goes")) == (["goes"], KAFKA, UPSTREAM)
+    assert (moved.begun, moved.step("stays"), moved.step("goes")) == (["goes"], "kafka", "upstream")
     assert offset_shim(*advance, "stays").status == 0
-    assert moved.place("stays") == STEPS[4]
+    assert moved.step("stays") == "upstream+dual"
 
 
 def test_a_start_means_groups_that_the_shim_has_not_heard_of(moved: Moved, admin: str) -> None:
     moved.add("heard", "unheard")
-    moved.add("old", storage="zookeeper")
-    moved.add("served", storage="kafka")
+    moved.add("old", step="zookeeper")
+    moved.add("served", step="kafka")
     moved.unheard.add("unheard")
     assert offset_shim("migrate", "start", "--pattern", "un*", "--admin", admin).status == 0
     assert moved.begun == ["unheard"]
@@ -178,8 +178,8 @@ def test_it_asks_on_a_terminal(
     if move == "start":
         moved.add("etl-1", "etl-2")
     else:
-        moved.add("etl-1", "etl-2", storage="kafka", dual=True)
-    moved.add("another", storage="zookeeper", dual=move == "start")
+        moved.add("etl-1", "etl-2", step="kafka+dual")
+    moved.add("another", step="zookeeper+dual" if move == "start" else "zookeeper")
     result = in_a_process("migrate", move, "--all", "--admin", admin, answers=answer)
     assert f"  etl-1\r\n  etl-2\r\n{question} [y/N]:" in result.stderr
     assert "another" not in result.stderr

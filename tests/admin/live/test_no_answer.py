@@ -375,7 +375,7 @@ class Looked(Grouped):
 @pytest.mark.parametrize("command", [["describe", "g"], ["reset", "g", "--to-earliest", "--all-topics", "--yes"]])
 def test_ctrl_c_before_anything_is_asked_to_change(command: list[str]) -> None:
     moved = Moved()
-    moved.add("g", storage="kafka")
+    moved.add("g", step="kafka")
     grouped = Looked(moved)
     with admin_of(moved, grouped) as address:
         told = interrupted(grouped.under_way, "groups", *command, "--admin", address)

@@ -42,14 +42,14 @@ def older(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> st
 @pytest.mark.parametrize("command", [["groups", "list"], *(["migrate", each] for each in ("plan", "status", "verify"))])
 def test_an_older_shim_has_all_groups(moved: Moved, admin: str, command: list[str]) -> None:
     moved.add("g")
-    moved.add("h", storage="kafka")
+    moved.add("h", step="kafka")
     told = offset_shim(*command, "--admin", admin)
     assert (told.status, told.stderr) == (0, "")
 
 
 @pytest.mark.usefixtures("older")
 def test_an_older_shim_knows_of_no_deletions_and_of_no_other_place(moved: Moved, admin: str) -> None:
-    moved.add("g", storage="kafka")
+    moved.add("g", step="kafka")
     shown = offset_shim("groups", "history", "g", "--admin", admin)
     assert (shown.status, len(shown.stdout.splitlines())) == (0, 4)
     with admin_of(moved, WithoutMoves(moved)) as address:
@@ -70,7 +70,7 @@ def test_what_an_older_shim_does_not_offer(admin: str) -> None:
 
 def test_a_history_that_stayed_where_the_log_was() -> None:
     moved = Moved()
-    moved.add("g", storage="kafka")
+    moved.add("g", step="kafka")
     none = "the history has no such move of it"
     for log_moves, more in ((False, "\n"), (True, f"; {HISTORY_ELSEWHERE}\n")):
         with admin_of(moved, WithoutMoves(moved), whole=OVERVIEW._replace(log_moves=log_moves)) as address:

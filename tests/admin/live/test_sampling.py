@@ -11,13 +11,13 @@ import aiohttp
 import pytest
 
 from shim.admin.live.asked.groups import GroupLag
-from shim.admin.live.asked.migration import NotKnown, Refused
+from shim.admin.live.asked.migration import STEPS, NotKnown, Refused
 from shim.admin.live.port.serving import serve_admin
 from shim.admin.live.sampled.lag_series import MOST_SAMPLES, MOST_SERIES, LagSeries
 from shim.admin.live.sampled.sampling import Pace, Sampler
 from shim.config import HostPort
 from tests.admin.live.grouped import Grouped
-from tests.admin.live.moved import STEPS, Moved
+from tests.admin.live.moved import Moved
 from tests.admin.live.watching import Watching
 
 QUICK: Final = Pace(asked=0.0, idle=0.0, rest=0.0)
@@ -94,7 +94,7 @@ async def looked(sampler: Sampler, lagging: Lagging, times: int = 1) -> None:
 
 
 async def test_served_groups_alone_while_nobody_asks(moved: Moved) -> None:
-    moved.add("served", storage="kafka")
+    moved.add("served", step="kafka")
     moved.add("passed")
     lagging = Lagging(moved)
     sampler = Sampler(Watching(moved, lagging), QUICK, clock=lambda: 7.0)
@@ -106,7 +106,7 @@ async def test_served_groups_alone_while_nobody_asks(moved: Moved) -> None:
 
 
 async def test_all_groups_while_somebody_asks(moved: Moved) -> None:
-    moved.add("served", storage="kafka")
+    moved.add("served", step="kafka")
     moved.add("passed")
     lagging = Lagging(moved)
     sampler = Sampler(Watching(moved, lagging), SLOW)
@@ -117,7 +117,7 @@ async def test_all_groups_while_somebody_asks(moved: Moved) -> None:
 
 async def test_one_group_that_cannot_be_asked_for_leaves_the_others(moved: Moved) -> None:
     names = [f"g{number}" for number in range(30)]
-    moved.add(*names, storage="kafka")
+    moved.add(*names, step="kafka")
     lagging = Lagging(moved, broken={"g3"})
     sampler = Sampler(Watching(moved, lagging), QUICK)
     await looked(sampler, lagging, times=60)
@@ -137,7 +137,7 @@ async def test_a_status_is_asked_for_once_by_many(moved: Moved) -> None:
 
 async def test_it_goes_on_after_a_fault(moved: Moved, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("shim.admin.live.sampled.sampling._AGAIN_SECONDS", 0.0)
-    moved.add("g", storage="kafka")
+    moved.add("g", step="kafka")
     moved.broken.add("g")
     lagging = Lagging(moved)
     sampler = Sampler(Watching(moved, lagging), QUICK)
@@ -166,8 +166,7 @@ def test_a_look_that_takes_long_comes_seldom(took: float, asked: bool, pause: fl
 @pytest.fixture
 async def client(moved: Moved) -> AsyncIterator[aiohttp.ClientSession]:
     for number in range(12):
-        storage, dual = STEPS[number % 6]
-        moved.add(f"Group-{number:02}", storage=storage, dual=dual)
+        moved.add(f"Group-{number:02}", step=STEPS[number % 6])
     moved.tell("Group-03", 5.0, "it is amiss")
     async with (
         serve_admin(HostPort("127.0.0.1", 0), Watching(moved, Grouped(moved)), pace=SLOW) as port,
@@ -239,7 +238,7 @@ async def test_a_query_that_is_not_understood(client: aiohttp.ClientSession, que
 
 
 async def test_the_lag_of_one_group_over_time(moved: Moved) -> None:
-    moved.add("g", storage="kafka")
+    moved.add("g", step="kafka")
     lagging = Lagging(moved)
     async with (
         asyncio.timeout(20),

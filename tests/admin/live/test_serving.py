@@ -16,7 +16,7 @@ import aiohttp
 import pytest
 
 from shim.admin.live.asked.groups import NotCertain
-from shim.admin.live.asked.migration import Difference, Refused, Source, Storage
+from shim.admin.live.asked.migration import STEPS, Difference, Refused, Source
 from shim.admin.live.asked.shim import NotReady
 from shim.admin.live.over_http import receiving, sending
 from shim.admin.live.paths import groups, migration
@@ -24,7 +24,7 @@ from shim.admin.live.port import connections
 from shim.admin.live.port.serving import CannotListen, serve_admin
 from shim.admin.live.streamed import in_lines
 from shim.config import HostPort
-from tests.admin.live.moved import CHANGED_MS, STEPS, Moved
+from tests.admin.live.moved import CHANGED_MS, SHOWN, Moved
 from tests.admin.live.test_choosing import NAMES
 from tests.admin.live.watching import Watching
 
@@ -61,7 +61,7 @@ async def error(response: aiohttp.ClientResponse) -> str:
 
 async def test_all_groups_by_name(moved: Moved, client: aiohttp.ClientSession) -> None:
     moved.add("b", "a")
-    moved.add("c", storage="kafka")
+    moved.add("c", step="kafka")
     async with client.get("/v1/groups") as response:
         assert response.status == 200
         assert response.headers["Cache-Control"] == "no-store"
@@ -85,7 +85,7 @@ async def test_all_groups_by_name(moved: Moved, client: aiohttp.ClientSession) -
 
 
 async def test_lag_and_alarm(moved: Moved, client: aiohttp.ClientSession) -> None:
-    moved.add("g", storage="kafka", dual=True)
+    moved.add("g", step="kafka+dual")
     moved.tell("g", 0.25, "zookeeper cannot be reached:\n  timed out")
     async with client.get("/v1/groups/describe?group=g") as response:
         described = await response.json()
@@ -97,10 +97,10 @@ async def test_lag_and_alarm(moved: Moved, client: aiohttp.ClientSession) -> Non
 
 async def test_a_plan(moved: Moved, client: aiohttp.ClientSession) -> None:
     """Groups that the shim has not heard of are in it."""
-    moved.add("old", storage="zookeeper")
+    moved.add("old", step="zookeeper")
     moved.add("etl", "etl-unheard")
-    moved.add("served", storage="kafka")
-    moved.add("begun", storage="zookeeper", dual=True)
+    moved.add("served", step="kafka")
+    moved.add("begun", step="zookeeper+dual")
     moved.unheard.add("etl-unheard")
     moved.refused["etl"] = "members elsewhere"
     _, *rows, _ = await lines(client, "plan", all=True)
@@ -128,7 +128,7 @@ async def test_a_plan(moved: Moved, client: aiohttp.ClientSession) -> None:
     ],
 )
 async def test_candidates(
-    moved: Moved, client: aiohttp.ClientSession, move: str, steps: Sequence[Storage], expected: list[str]
+    moved: Moved, client: aiohttp.ClientSession, move: str, steps: Sequence[str], expected: list[str]
 ) -> None:
     """Those that the move is then made with, of all and of a pattern."""
     at_each(moved, steps)
@@ -187,9 +187,9 @@ def at_each_step(moved: Moved) -> None:
     at_each(moved, STEPS)
 
 
-def at_each(moved: Moved, steps: Sequence[Storage]) -> None:
-    for place in steps:
-        moved.add(str(place), storage=place.storage, dual=place.dual_commit)
+def at_each(moved: Moved, steps: Sequence[str]) -> None:
+    for step in steps:
+        moved.add(step, step=step)
 
 
 async def test_verify(moved: Moved, client: aiohttp.ClientSession) -> None:
@@ -220,7 +220,7 @@ async def test_verify(moved: Moved, client: aiohttp.ClientSession) -> None:
 
 
 async def test_very_many_differences(moved: Moved, client: aiohttp.ClientSession) -> None:
-    moved.add("g", storage="kafka", dual=True)
+    moved.add("g", step="kafka+dual")
     moved.differing["g"] = [Difference("t" * 249, at, 2**63 - 1, None, "zookeeper") for at in range(1_001)]
     _, row, _ = await lines(client, "verify", groups=["g"])
     assert (row["differing"], [each["partition"] for each in row["differences"]]) == (1_001, list(range(1_000)))
@@ -286,11 +286,11 @@ async def test_start_and_rollback(moved: Moved, client: aiohttp.ClientSession) -
 
 
 async def test_every_step_there_and_back(moved: Moved, client: aiohttp.ClientSession) -> None:
-    moved.add("g", storage="zookeeper")
+    moved.add("g", step="zookeeper")
     moves = ["start", *["advance"] * 3, *["rollback"] * 4, "start", *["advance"] * 4]
     rows = [(await lines(client, move, groups=["g"], cause=f"so: {move}"))[1] for move in moves]
-    places = [(row["offsets_storage"], row["dual_commit_enabled"]) for row in rows]
-    assert places == [*STEPS[1:5], *reversed(STEPS[:4]), *STEPS[1:]]
+    shown = [(row["offsets_storage"], row["dual_commit_enabled"]) for row in rows]
+    assert shown == [*SHOWN[1:5], *reversed(SHOWN[:4]), *SHOWN[1:]]
     assert [row["cause"] for row in rows] == [f"so: {move}" for move in moves]
     _, row, _ = await lines(client, "advance", groups=["g"])
     assert (row["kind"], row["error"]) == ("refused", "it is at the last step")
@@ -326,7 +326,7 @@ async def test_what_is_not_known_of_one_is_said_in_the_words_that_it_came_with(
 
 async def test_a_pattern_means_those_that_can_be_moved_so(moved: Moved, client: aiohttp.ClientSession) -> None:
     moved.add("etl-1", "etl-2", "web")
-    moved.add("etl-3", storage="kafka")
+    moved.add("etl-3", step="kafka")
     assert (await lines(client, "start", pattern="etl-*"))[-1] == {"done": 2}
     assert moved.begun == ["etl-1", "etl-2"]
     assert (await lines(client, "rollback", all=True))[-1] == {"done": 3}

@@ -16,7 +16,6 @@ from shim.migration.words import (
     Planned,
     Refused,
     Source,
-    Storage,
     Verified,
     may_move,
 )
@@ -71,7 +70,6 @@ __all__ = [
     "Planned",
     "Refused",
     "Source",
-    "Storage",
     "Verified",
     "may_move",
 ]

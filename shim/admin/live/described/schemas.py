@@ -17,7 +17,7 @@ from shim.admin.live.requests.choosing import LOOKED_AT, MOVES
 from shim.admin.live.requests.paging import MOST_ROWS, Sort
 from shim.admin.live.shown.documents import renamed
 from shim.admin.live.shown.group_rows import NAMES_OF_MOVED
-from shim.admin.live.shown.migration_rows import NAMES_OF_STATUS
+from shim.admin.live.shown.migration_rows import NAMES_OF_PLANNED
 from shim.relocation.words import PartitionPlace, Side
 
 Schema = dict[str, Any]
@@ -67,9 +67,12 @@ def _typed(hint: Any) -> Schema:
 
 _AT: Final = {"topic": _TEXT, "partition": _COUNT}
 _SAMPLE: Final[Schema] = {"type": "array", "prefixItems": [_COUNT, _MAYBE], "minItems": 2, "maxItems": 2}
-_STATUS: Final = renamed(
-    _fields(GroupStatus, storage={"type": "string", "enum": ["zookeeper", "kafka", "upstream"]}), NAMES_OF_STATUS
-)
+_STATUS: Final = {
+    "group": _TEXT,
+    "offsets_storage": {"type": "string", "enum": ["zookeeper", "kafka", "upstream"]},
+    "dual_commit_enabled": _FLAG,
+    **{name: schema for name, schema in _fields(GroupStatus).items() if name not in ("group", "step")},
+}
 _WHICH: Final = {"groups": _list(_TEXT), "pattern": _TEXT, "all": {"const": True}}
 _MOVE: Final = {**_WHICH, "cause": _TEXT, "at": _STEP}
 _VERIFIED: Final = {
@@ -177,7 +180,7 @@ SCHEMAS: Final[Mapping[str, Schema]] = {
     "Which": _object({}, _WHICH),
     "Move": _object({}, _MOVE),
     "Start": _object({}, {**_MOVE, "from": {"type": "string", "enum": list(map(str, Source))}}),
-    "Planned": _object(renamed(_fields(Planned), NAMES_OF_STATUS)),
+    "Planned": _object(renamed(_fields(Planned), NAMES_OF_PLANNED)),
     "Verified": _object(_VERIFIED),
     "Look": _object({"move": {"type": "string", "enum": list(LOOKED_AT)}}, {**_WHICH, "at": _STEP}),
     "Looked": _object({**_VERIFIED, "at": _STEP, "to": _STEP, "hindrance": _TEXT}),

@@ -178,4 +178,4 @@ class MigrationPaths:
         return groups
 
     async def _served(self) -> Iterable[str]:
-        return [each.group for each in await self._migration.status(None) if each.place != PASSED_THROUGH]
+        return [each.group for each in await self._migration.status(None) if each.step != PASSED_THROUGH]

@@ -105,7 +105,7 @@ class Sampler:
     async def _look(self) -> None:
         names = list(await self._shim.migration.served())
         if self._is_asked():
-            names += [each.group for each in await self._fresh() if each.place == PASSED_THROUGH]
+            names += [each.group for each in await self._fresh() if each.step == PASSED_THROUGH]
         names = list(dict.fromkeys(names))[:MOST_SERIES]  # one may have changed hands in between
         lags: dict[str, int | None] = {}
         for at in range(0, len(names), _TOGETHER):

@@ -7,7 +7,7 @@ from typing import Final
 from shim.admin.live.asked.migration import GroupStatus, Looked, NotKnown, Planned, Refused, Verified
 from shim.admin.live.shown.documents import Row, one_line, renamed
 
-NAMES_OF_STATUS: Final = {"storage": "offsets_storage", "dual_commit": "dual_commit_enabled"}
+NAMES_OF_PLANNED: Final = {"storage": "offsets_storage"}
 """Kafka's."""
 
 REFUSED: Final = "refused"
@@ -37,7 +37,7 @@ def status_row(status: GroupStatus) -> Row:
 
 
 def planned_row(planned: Planned) -> Row:
-    row = renamed(planned._asdict(), NAMES_OF_STATUS)
+    row = renamed(planned._asdict(), NAMES_OF_PLANNED)
     return {"group": row.pop("group"), "offsets_storage": row.pop("offsets_storage"), **row}
 
 
@@ -55,8 +55,8 @@ def looked_row(looked: Looked) -> Row:
     return {
         **(nothing if looked.verified is None else verified_row(looked.verified)),
         "group": looked.group,
-        "at": str(looked.at),
-        "to": str(looked.to),
+        "at": looked.at,
+        "to": looked.to,
         "hindrance": one_line(looked.hindrance),
     }
 
