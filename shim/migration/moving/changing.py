@@ -20,7 +20,7 @@ from shim.coordinator import GroupCoordinator
 from shim.counted import counted
 from shim.migration.deciding import decide
 from shim.migration.hands.gathering import Gathering
-from shim.migration.hands.placements import Placement, Placements, Whose
+from shim.migration.hands.placements import SERVED, Placement, Placements, Whose
 from shim.migration.own_offsets import NotReadable, own_offsets
 from shim.migration.strangers import past_the_shim
 from shim.migration.words import Refused
@@ -172,6 +172,10 @@ class Changing:
         if coordinator is None:
             raise Refused(f"the partition of group {group} is {self._runtime.where_it_is(number)}")
         return coordinator
+
+    def step(self, group: str) -> Step | None:
+        """At which it is; None of one that is passed through. Raises Refused as :meth:`coordinator`."""
+        return self.coordinator(group).step_of(group) if self._placements.of(group) in SERVED else None
 
     async def own_offsets(self, group: str) -> Committed:
         """Those of the log, which are durable. Raises Refused."""
