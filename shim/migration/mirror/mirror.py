@@ -7,49 +7,28 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Set
-from contextlib import asynccontextmanager, contextmanager
-from typing import Final, Protocol, TypeVar
+from collections.abc import AsyncIterator, Iterable, Set
+from contextlib import asynccontextmanager
+from typing import Final
 
-from protocol.own.state_log import ZOOKEEPER_IS_RIGHT, Hands
 from shim.config import Settings
 from shim.coordinator import GroupCoordinator
-from shim.counted import counted
 from shim.log.checkpoint import TopicPartition
-from shim.migration.compared import differing
 from shim.migration.mirror.comparison import Comparison
-from shim.migration.mirror.contested import Contested
-from shim.migration.mirror.held import Held, tell_written_over
+from shim.migration.mirror.in_mind import ByGroup, InMind
 from shim.migration.mirror.last_written import Written
+from shim.migration.mirror.turn import Turn, WrittenOver
 from shim.migration.own_offsets import NotReadable, own_offsets
 from shim.offsets.cluster.groups import ClusterGroups, Committed
 from shim.offsets.cluster.store import ClusterStore
 from shim.offsets.outbox import Outbox
-from shim.offsets.store import GroupInUse, StoreError, StoreUnanswered, StoreUnavailable
+from shim.offsets.store import StoreUnavailable
 from shim.runtime import Runtime
-from shim.upstream.errors import ARRIVES_WITHIN_SECONDS
 
 log = logging.getLogger(__name__)
 
 _EVERY_SECONDS: Final = 1.0
 _NOWHERE_SECONDS: Final = 60.0
-_What = TypeVar("_What")
-
-WrittenOver = Callable[[str, Committed, Committed], None]
-"""Told of a group, of what has been written of it, and of what others had committed in the cluster."""
-
-
-class _KeepsInMind(Protocol):
-    """Something of each of these groups."""
-
-    def __iter__(self) -> Iterator[str]: ...
-
-    def forget(self, group: str) -> None: ...
-
-
-class _ByGroup(dict[str, _What]):
-    def forget(self, group: str) -> None:
-        self.pop(group, None)
 
 
 class Mirror:
@@ -58,7 +37,8 @@ class Mirror:
     A turn of a group writes what differs from what was written last, or, where that is not known, from what the cluster
     has; a partition that is loaded has all its groups compared, so that a restart costs reads and not writes. With
     ``offsets.mirror.upstream=false`` only what is :meth:`fed` is written. What was loaded is not written over what
-    somebody else has committed there (:class:`Held`).
+    somebody else has committed there
+    (:class:`shim.migration.mirror.held.Held`).
 
     Whoever gives a group back to the cluster holds it :meth:`alone`: a write that is on its way there is executed
     before, and none comes after; but for one that was not answered (:meth:`may_arrive_seconds`).
@@ -76,27 +56,24 @@ class Mirror:
         """``cluster_groups``: need have no patience, as what fails is tried again here. ``every_seconds``: how often
         those that were touched get a turn. ``nowhere_seconds``: how often it is tried again to write offsets that the
         cluster had no partition for."""
-        self.written = Written()
-        """What it has written last, or found there."""
         self._runtime = runtime
         self._cluster = ClusterStore(cluster_groups)
         self._mirrors = settings.offsets_mirror_upstream
         self._every_seconds = every_seconds
         self._nowhere_seconds = nowhere_seconds
-        self._touched = _ByGroup[float]()
-        self._unanswered = _ByGroup[float]()
-        self._nowhere = _ByGroup[Set[TopicPartition]]()
-        self._in_force_there = _ByGroup[None]()
-        self._contested = Contested()
+        self._touched = ByGroup[float]()
+        self._in_mind = InMind()
         self._watchers: list[WrittenOver] = []
-        self._held = Held()
         self._outbox = Outbox("the cluster's own offsets", self._feed)
-        # The outbox comes last: what waits for a turn is told then.
-        of_groups: list[_KeepsInMind] = [self._touched, self._unanswered, self._nowhere, self._contested]
-        of_groups.append(self._in_force_there)
-        self._in_mind: Final = (*of_groups, self._held, self.written, self._outbox)
-        self._comparison = Comparison(runtime, cluster_groups, self.written, self.waits, self.touched, self._look)
+        self._comparison = Comparison(
+            runtime, cluster_groups, self.written, self.waits, self.touched, self._in_mind.look
+        )
         runtime.watch(self._served)
+
+    @property
+    def written(self) -> Written:
+        """What it has written last, or found there."""
+        return self._in_mind.written
 
     def watch(self, told: WrittenOver) -> None:
         """From now on."""
@@ -107,12 +84,11 @@ class Mirror:
         if self._mirrors:
             self._comparison.served(number, coordinator)
             if coordinator is not None:
-                self._held.loaded(number, (*coordinator.hands(), *coordinator.group_ids()))
-                coordinator.keep_before(self._held.due)
+                self._in_mind.held.loaded(number, (*coordinator.hands(), *coordinator.group_ids()))
+                coordinator.keep_before(self._in_mind.held.due)
         if coordinator is None and self._runtime.is_owned_elsewhere(number):
-            self._held.given_up(number)
-            groups = {group for each in self._in_mind for group in each}
-            for group in groups:
+            self._in_mind.held.given_up(number)
+            for group in {*self._touched, *self._in_mind, *self._outbox}:
                 if self._runtime.partition_of(group) == number:
                     self.forget(group)
 
@@ -177,15 +153,15 @@ class Mirror:
     @property
     def contested(self) -> Set[str]:
         """Groups that have members in the cluster, as far as is known: nothing can be written of them."""
-        return self._contested.in_use
+        return self._in_mind.contested.in_use
 
     def is_contested(self, group: str) -> bool:
         """Whether what others have committed to it there may be written over by its next turn, which tells that."""
-        return group in self._contested
+        return group in self._in_mind.contested
 
     def nowhere(self, group: str) -> Set[TopicPartition]:
         """Of the group's offsets those that the cluster has no partition for, when it was last given them."""
-        return self._nowhere.get(group, frozenset())
+        return self._in_mind.nowhere.get(group, frozenset())
 
     def try_nowhere(self, group: str) -> None:
         """Those may have come to be there: the group's next turn sends them once more."""
@@ -197,38 +173,39 @@ class Mirror:
         """What the cluster keeps that the log has in another way, in a line; "" for nothing. ``own``: as the log has
         it by now. Raises StoreError."""
         coordinator = self._runtime.coordinator(self._runtime.partition_of(group))
-        if coordinator is not None and self._held.is_open(group):
+        if coordinator is not None and self._in_mind.held.is_open(group):
             there = (await self._cluster.offsets_of({group: own}))[group]
-            self._look(coordinator, group, own, there)
-            self._held.to_bring(group, own, there)
-        return self._held.alarm(group)
+            self._in_mind.look(coordinator, group, own, there)
+            self._in_mind.held.to_bring(group, own, there)
+        return self._in_mind.held.alarm(group)
 
     def taken_over(self, group: str) -> None:
         """From the cluster, a moment ago."""
-        self._held.forget(group)
+        self._in_mind.held.forget(group)
 
     def alarm(self, group: str) -> str:
         """As :meth:`kept`, of the last look."""
-        return self._held.alarm(group)
+        return self._in_mind.held.alarm(group)
 
     @property
     def alarmed(self) -> float:
         """How many groups have such an alarm."""
-        return float(self._held.alarmed)
+        return float(self._in_mind.held.alarmed)
 
     def unanswered(self, group: str) -> None:
         """Something was sent to the cluster that may be done there yet: its connection is broken off, and what of it
         is on its way arrives soon, or never."""
-        self._unanswered[group] = time.monotonic() + ARRIVES_WITHIN_SECONDS
+        self._in_mind.unanswered(group)
 
     def may_arrive_seconds(self, group: str) -> float:
         """For how long yet; nobody else must commit to the group there before. 0.0 for nothing."""
-        return max(0.0, self._unanswered.get(group, 0.0) - time.monotonic())
+        return self._in_mind.may_arrive_seconds(group)
 
     def forget(self, group: str) -> None:
         """It is not the shim's any more."""
-        for each in self._in_mind:
-            each.forget(group)
+        self._touched.forget(group)
+        self._in_mind.forget(group)
+        self._outbox.forget(group)  # last: what waits for a turn is told then
 
     async def run(self) -> None:
         """Until cancelled."""
@@ -236,8 +213,8 @@ class Mirror:
             tasks.create_task(self._comparison.run(), name="comparing with the cluster's own offsets")
             tasks.create_task(self._try_nowhere(), name="trying offsets that the cluster had no partition for")
             while True:
-                self.touched(self._in_force_there)
-                self._in_force_there.clear()
+                self.touched(self._in_mind.in_force_there)
+                self._in_mind.in_force_there.clear()
                 for group in list(self._touched):
                     self._give_turn(group)
                 await asyncio.sleep(self._every_seconds)
@@ -245,7 +222,7 @@ class Mirror:
     async def _try_nowhere(self) -> None:
         while True:
             await asyncio.sleep(self._nowhere_seconds)  # the cluster tells nobody
-            for group in list(self._nowhere):
+            for group in list(self._in_mind.nowhere):
                 self.try_nowhere(group)
 
     async def drained(self) -> None:
@@ -266,7 +243,7 @@ class Mirror:
     def _give_turn(self, group: str) -> None:
         since = self._touched.pop(group, None)
         if since is not None:
-            if group in self._contested:
+            if group in self._in_mind.contested:
                 self._note_own(group)
             self._outbox.touch(group, since)
 
@@ -278,159 +255,14 @@ class Mirror:
                 own = None if coordinator.has_pending(group) else own_offsets(coordinator, group)
             except NotReadable:  # so a transaction may be open that is not known yet
                 own = None
-            self._contested.had(group, own)
+            self._in_mind.contested.had(group, own)
 
     async def _feed(self, group: str) -> None:
-        number = self._runtime.partition_of(group)
-        coordinator = self._runtime.coordinator(number)
+        coordinator = self._runtime.coordinator(self._runtime.partition_of(group))
         if coordinator is None:
             raise StoreUnavailable(f"group {group}: its partition is not loaded")
-        if coordinator.hands_of(group) is not Hands.SERVED:
-            self.written.forget(group)
-            self._contested.forget(group)
-            return
-        try:
-            own = own_offsets(coordinator, group)
-        except NotReadable as error:
-            raise StoreUnavailable(str(error)) from error
-        _tell_left_out(coordinator)
-        overruled = coordinator.overruled(group)
-        with self._remembering(coordinator, group, own) as sent:
-            await self._runtime.settled(number)
-            if self._runtime.coordinator(number) is not coordinator:
-                raise StoreUnavailable(
-                    f"group {group}: its partition is read back: what was not acknowledged may not be there"
-                )
-            if overruled:  # it may have come into force there all the same
-                self.written.forget(group)
-            await self._bring(coordinator, group, own, {TopicPartition(*at) for at in overruled}, sent)
-        coordinator.overruled_there(group, overruled)
+        await Turn(group, coordinator, self._runtime, self._cluster, self._in_mind, self._written_over).take()
 
-    @contextmanager
-    def _remembering(self, coordinator: GroupCoordinator, group: str, own: Committed) -> Iterator[Committed]:
-        """Gives what is to be filled with what is sent to the cluster. ``own``: what the log has.
-
-        What that has after a failure nobody knows; nor while a transaction is open, whose offsets come into force there
-        by themselves, or lose to what is written meanwhile."""
-        if coordinator.has_pending(group):
-            self.written.forget(group)
-            self._contested.had(group, None)
-        sent: Committed = {}
-        try:
-            yield sent
-        except BaseException as error:  # broken off, too
-            if isinstance(error, StoreError):
-                self._contested.failed(group, self.written.get(group), sent, in_use=isinstance(error, GroupInUse))
-                self._contested.had(group, None if coordinator.has_pending(group) else own)
-            self.written.forget(group)
-            if isinstance(error, (StoreUnanswered, asyncio.CancelledError)):
-                self.unanswered(group)
-            raise
-        self._contested.forget(group)
-        if coordinator.has_pending(group):
-            self.written.forget(group)
-
-    async def _bring(
-        self,
-        coordinator: GroupCoordinator,
-        group: str,
-        own: Committed,
-        overruled: Set[TopicPartition],
-        sent: Committed,
-    ) -> None:
-        """``overruled``: where the cluster is told what the log has, or that it has nothing, though it seems to be as
-        there: what is pending is not seen before it is in force."""
-        there = self.written.get(group)
-        newer: Set[TopicPartition] = frozenset()
-        if there is None:
-            there = (await self._cluster.offsets_of({group: own}))[group]
-            newer = _in_force_there(coordinator, group, own, there)
-        self._look(coordinator, group, own, there)
-        changed, gone = self._held.to_bring(group, own, there)
-        alike = overruled - set(differing(own, there))
-        changed |= {at: own[at] for at in alike & own.keys()}
-        gone += sorted(alike - own.keys())
-        if newer:
-            # The log has yet to read that the transaction has ended. If it was another one that has, there is a turn.
-            self._in_force_there[group] = None
-            changed = {at: its for at, its in changed.items() if at not in newer}
-            gone = [at for at in gone if at not in newer]
-        if group in self._contested:
-            self._contested.saw(group, own, _of_others(coordinator, group, own, there), (*changed, *gone))
-        is_served = self._is_served(coordinator, group)
-        if changed and is_served:
-            sent.update(changed)
-            nowhere = await self._cluster.commit(group, changed)
-            self._nowhere[group] = (self.nowhere(group) - changed.keys() | nowhere) & own.keys()
-        if gone and self._is_served(coordinator, group):
-            await self._cluster.delete(group, gone)
-        if is_served and (theirs := self._contested.written(group, own)):
-            tell_written_over(group, own, theirs, theirs)
-            for told in self._watchers:
-                told(group, own, theirs)
-        if not self._is_served(coordinator, group):
-            self.written.forget(group)
-        elif group in self.written:
-            self.written.update(group, changed, gone)
-        else:
-            self.written.update(group, {at: its for at, its in (there | changed).items() if at not in gone}, ())
-
-    def _look(self, coordinator: GroupCoordinator, group: str, own: Committed, there: Committed) -> None:
-        """``there``: what the cluster has answered just now, after ``own`` was read. Nothing is held where
-        another place says what is right. Raises StoreUnavailable."""
-        if self._held.is_due(group):
-            holds = coordinator.step_of(group) not in ZOOKEEPER_IS_RIGHT
-            loaded = self._held.as_loaded(group, own)
-            self._held.look(group, own, _of_others(coordinator, group, loaded, there), holds=holds)
-
-    def _is_served(self, coordinator: GroupCoordinator, group: str) -> bool:
-        """Asked before each write: the cluster's coordinator may have it by now."""
-        current = self._runtime.coordinator(self._runtime.partition_of(group))
-        return current is coordinator and coordinator.hands_of(group) is Hands.SERVED
-
-
-def _tell_left_out(coordinator: GroupCoordinator) -> None:
-    left_out = coordinator.take_left_out()
-    if left_out is not None:
-        log.error(
-            "a later commit or deletion here has overruled what transactions have pending of %s, of group %s among "
-            "others, and too many wait for the cluster to be told: there these may come into force when their "
-            "transactions end; look then at `migrate verify`",
-            counted(left_out.partitions, "offset"),
-            left_out.group,
-        )
-
-
-def _in_force_there(coordinator: GroupCoordinator, group: str, own: Committed, there: Committed) -> Set[TopicPartition]:
-    """Where the log has something else than the cluster, and what that has is the log's by now, or pending here of a
-    transaction. Raises StoreUnavailable."""
-    ours = _ours(coordinator, group)
-    return {
-        at
-        for at, its in there.items()
-        if (at not in own or own[at].offset != its.offset) and (at.topic, at.partition, its.offset) in ours
-    }
-
-
-def _of_others(coordinator: GroupCoordinator, group: str, own: Committed, there: Committed) -> Committed:
-    """``there``, but for what a transaction of the group has put in force there since ``own`` was read: the cluster's
-    log says so here later; or has put in force there though it had been overruled here."""
-    overruled = coordinator.overruled(group)
-    ours = _ours(coordinator, group) | {(*at, offset) for at, each in overruled.items() for offset in each.offsets}
-    others: Committed = {}
-    for at, its in there.items():
-        before = own.get(at)
-        if (before is not None and before.offset == its.offset) or (at.topic, at.partition, its.offset) not in ours:
-            others[at] = its
-        elif before is not None:
-            others[at] = before
-    return others
-
-
-def _ours(coordinator: GroupCoordinator, group: str) -> Set[tuple[str, int, int]]:
-    """What the log has by now, and what is pending. Raises StoreUnavailable."""
-    try:
-        now = own_offsets(coordinator, group)
-    except NotReadable as error:
-        raise StoreUnavailable(str(error)) from error
-    return {(at.topic, at.partition, its.offset) for at, its in now.items()} | coordinator.pending_offsets(group)
+    def _written_over(self, group: str, own: Committed, theirs: Committed) -> None:
+        for told in self._watchers:
+            told(group, own, theirs)

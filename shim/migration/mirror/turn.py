@@ -1,0 +1,156 @@
+"""One turn of a group's outbox: the cluster is given what the log has, where it has something else."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterator, Set
+from contextlib import contextmanager
+
+from protocol.own.state_log import Hands
+from shim.coordinator import GroupCoordinator
+from shim.counted import counted
+from shim.log.checkpoint import TopicPartition
+from shim.migration.compared import differing
+from shim.migration.mirror.held import tell_written_over
+from shim.migration.mirror.in_force import in_force_there, of_others
+from shim.migration.mirror.in_mind import InMind
+from shim.migration.own_offsets import NotReadable, own_offsets
+from shim.offsets.cluster.groups import Committed
+from shim.offsets.cluster.store import ClusterStore
+from shim.offsets.store import GroupInUse, StoreError, StoreUnanswered, StoreUnavailable
+from shim.runtime import Runtime
+
+log = logging.getLogger(__name__)
+
+WrittenOver = Callable[[str, Committed, Committed], None]
+"""Told of a group, of what has been written of it, and of what others had committed in the cluster."""
+
+
+class Turn:
+    """For the event loop, and once. ``coordinator``: that of the group, which is read back, or another process's, if it
+    is not the runtime's any more."""
+
+    def __init__(
+        self,
+        group: str,
+        coordinator: GroupCoordinator,
+        runtime: Runtime,
+        cluster: ClusterStore,
+        in_mind: InMind,
+        written_over: WrittenOver,
+    ) -> None:
+        self._group = group
+        self._coordinator = coordinator
+        self._runtime = runtime
+        self._cluster = cluster
+        self._in_mind = in_mind
+        self._written_over = written_over
+        self._sent: Committed = {}
+        """To the cluster, by now."""
+
+    async def take(self) -> None:
+        """Raises :class:`StoreError`."""
+        group, coordinator = self._group, self._coordinator
+        if coordinator.hands_of(group) is not Hands.SERVED:
+            self._in_mind.written.forget(group)
+            self._in_mind.contested.forget(group)
+            return
+        try:
+            own = own_offsets(coordinator, group)
+        except NotReadable as error:
+            raise StoreUnavailable(str(error)) from error
+        _tell_left_out(coordinator)
+        overruled = coordinator.overruled(group)
+        with self._remembering(own):
+            number = self._runtime.partition_of(group)
+            await self._runtime.settled(number)
+            if self._runtime.coordinator(number) is not coordinator:
+                raise StoreUnavailable(
+                    f"group {group}: its partition is read back: what was not acknowledged may not be there"
+                )
+            if overruled:  # it may have come into force there all the same
+                self._in_mind.written.forget(group)
+            await self._bring(own, {TopicPartition(*at) for at in overruled})
+        coordinator.overruled_there(group, overruled)
+
+    @contextmanager
+    def _remembering(self, own: Committed) -> Iterator[None]:
+        """``own``: what the log has.
+
+        What the cluster has after a failure nobody knows; nor while a transaction is open, whose offsets come into
+        force there by themselves, or lose to what is written meanwhile."""
+        group, coordinator = self._group, self._coordinator
+        written, contested = self._in_mind.written, self._in_mind.contested
+        if coordinator.has_pending(group):
+            written.forget(group)
+            contested.had(group, None)
+        try:
+            yield
+        except BaseException as error:  # broken off, too
+            if isinstance(error, StoreError):
+                contested.failed(group, written.get(group), self._sent, in_use=isinstance(error, GroupInUse))
+                contested.had(group, None if coordinator.has_pending(group) else own)
+            written.forget(group)
+            if isinstance(error, (StoreUnanswered, asyncio.CancelledError)):
+                self._in_mind.unanswered(group)
+            raise
+        contested.forget(group)
+        if coordinator.has_pending(group):
+            written.forget(group)
+
+    async def _bring(self, own: Committed, overruled: Set[TopicPartition]) -> None:
+        """``overruled``: where the cluster is told what the log has, or that it has nothing, though it seems to be as
+        there: what is pending is not seen before it is in force."""
+        group, coordinator, its = self._group, self._coordinator, self._in_mind
+        there = its.written.get(group)
+        newer: Set[TopicPartition] = frozenset()
+        if there is None:
+            there = (await self._cluster.offsets_of({group: own}))[group]
+            newer = in_force_there(coordinator, group, own, there)
+        its.look(coordinator, group, own, there)
+        changed, gone = its.held.to_bring(group, own, there)
+        alike = overruled - set(differing(own, there))
+        changed |= {at: own[at] for at in alike & own.keys()}
+        gone += sorted(alike - own.keys())
+        if newer:
+            # The log has yet to read that the transaction has ended. If it was another one that has, there is a turn.
+            its.in_force_there[group] = None
+            changed = {at: each for at, each in changed.items() if at not in newer}
+            gone = [at for at in gone if at not in newer]
+        if group in its.contested:
+            its.contested.saw(group, own, of_others(coordinator, group, own, there), (*changed, *gone))
+        may_write = self._is_served
+        if changed and may_write:
+            self._sent = changed
+            nowhere = await self._cluster.commit(group, changed)
+            its.nowhere[group] = (its.nowhere.get(group, frozenset()) - changed.keys() | nowhere) & own.keys()
+        if gone and self._is_served:
+            await self._cluster.delete(group, gone)
+        if may_write and (theirs := its.contested.written(group, own)):
+            tell_written_over(group, own, theirs, theirs)
+            self._written_over(group, own, theirs)
+        if not self._is_served:
+            its.written.forget(group)
+        elif group in its.written:
+            its.written.update(group, changed, gone)
+        else:
+            its.written.update(group, {at: each for at, each in (there | changed).items() if at not in gone}, ())
+
+    @property
+    def _is_served(self) -> bool:
+        """Asked before each write: the cluster's coordinator may have it by now."""
+        current = self._runtime.coordinator(self._runtime.partition_of(self._group))
+        return current is self._coordinator and self._coordinator.hands_of(self._group) is Hands.SERVED
+
+
+def _tell_left_out(coordinator: GroupCoordinator) -> None:
+    left_out = coordinator.take_left_out()
+    if left_out is not None:
+        log.error(
+            "a later commit or deletion here has overruled what transactions have pending of %s, of group %s among "
+            "others, and too many wait for the cluster to be told: there these may come into force when their "
+            "transactions end; look then at `migrate verify`",
+            counted(left_out.partitions, "offset"),
+            left_out.group,
+        )
