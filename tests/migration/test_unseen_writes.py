@@ -211,3 +211,24 @@ def test_what_it_wrote_before_a_transaction_began(committed: bool, dies: str | N
             assert at.log == {0: LAST}
 
     virtual_time.run(lived())
+
+
+@pytest.mark.parametrize("committed", [True, False])
+def test_what_it_wrote_where_neither_had_anything_before_a_transaction_ends(committed: bool, tmp_path: Path) -> None:
+    """It stays there until then, and is not taken for what the log has deleted."""
+
+    async def lived() -> None:
+        async with at_kafka_dual(tmp_path, BOTH_HAD) as at:
+            await at.shim.does(at.shim.delete(GROUP, [0]))
+            await asyncio.sleep(SOON)
+            await at.ends_suddenly()  # nothing is known of that partition from here on
+            await at.transactions.begin(CLIENTS)
+            _consumer_writes(at, *CONSUMERS)
+            await asyncio.sleep(SOON)
+            assert (at.log, at.stands(0)) == ({}, CONSUMERS[-1]), "nobody knows yet which is newer"
+            at.transactions.end(committed=committed)
+            await asyncio.sleep(SOON)
+            assert at.log == at.zookeeper == {0: CLIENTS if committed else CONSUMERS[-1]}
+            assert not at.shim.dual_commit.outbox.lagging
+
+    virtual_time.run(lived())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping
 
-from protocol.own.state_log import About, WrittenValue
+from protocol.own.state_log import WrittenValue
 from shim.migration.dual.znode import Verdict, Znode, offset_of
 from shim.offsets.store import Partition, StoredOffset
 
@@ -24,8 +24,7 @@ class Followed:
         self.adopted = noted is not None
         self.told: dict[Partition, StoredOffset] = {}
         self.read_anew = read_anew
-        for at, note in (noted or {}).items():
-            self.znode(at).noted(note)
+        self.noted(noted or {})
 
     def znode(self, at: Partition) -> Znode:
         found = self._znodes.get(at)
@@ -71,11 +70,11 @@ class Followed:
     # -- what has happened
 
     def noted(self, noted: Mapping[Partition, WrittenValue]) -> None:
-        """In the log, by now. What nobody has known yet was noted with a deletion, and is looked for as after a
-        crash."""
+        """In the log, by now. What nobody has known yet was noted with a deletion, or as it was about to be carried,
+        and is looked for as after a crash."""
         for at, note in noted.items():
             if self.znode(at).is_new:
-                self.znode(at).noted(WrittenValue(note.offset, note.version, about=About.WRITES))
+                self.znode(at).noted(note)
 
     def log_moved(self, partitions: Iterable[Partition]) -> None:
         """The log has, or has had, something else of these."""

@@ -113,13 +113,18 @@ class Script:
         await self._change(None, self._at.shim.delete(GROUP, [0]))
 
     async def _transact(self) -> None:
-        """It is over at once when it has come to its end in the cluster's log."""
+        """It is over at once when it has come to its end in the cluster's log. Others come while it is open."""
         value = self._value()
         self._tell(f"in a transaction, to {value}")
         try:
             await self._disturbed(self._at.shim.does(self._at.transactions.begin(value)))
         except NotDone:
             return  # and is left open, until the cluster ends it
+        while self._lives and self._rng.random() < 0.5:
+            await self._one_of(self._amid)
+            await asyncio.sleep(self._rng.choice(_LONGEST_PAUSES) * self._rng.random())
+        if not self._lives:
+            return
         committed = self._rng.random() < 0.8
         if committed:
             self._history.begin(value, By.CLIENT, self._now()).acknowledged = True
