@@ -4,7 +4,7 @@ and a consumer has created it anew, whose versions begin at 0 again."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,7 +16,7 @@ from tests.migration.simulated import virtual_time
 from tests.migration.simulated.disk import WritesOf
 from tests.migration.simulated.dual_place import SOON, DualPlace, at_step
 
-BOTH_HAD, BEFORE, LAST = 9, 20, 50
+BOTH_HAD, BEFORE, LAST, CLIENTS = 9, 20, 50, 60
 
 
 @pytest.fixture(autouse=True)
@@ -68,5 +68,58 @@ def test_what_stands_there_is_served(step: Step, tmp_path: Path, monkeypatch: py
             assert await at.fetched() == {0: LAST}
             await asyncio.sleep(SOON)
             assert await at.fetched() == at.log == at.zookeeper == {0: LAST}
+
+    virtual_time.run(lived())
+
+
+class _TooLate:
+    """What the watch reads from now on it is told when a test says so."""
+
+    def __init__(self, at: DualPlace, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.has_read: Final = asyncio.Event()
+        self.may_be_told: Final = asyncio.Event()
+        self._get_many = at.shim.ensemble.get_many
+        monkeypatch.setattr(at.shim.ensemble, "get_many", self.get_many)
+
+    async def get_many(self, paths: Sequence[str], *others: Any, watch: Any = None, **more: Any) -> Any:
+        found = await self._get_many(paths, *others, watch=watch, **more)
+        if watch is not None:
+            self.has_read.set()
+            await self.may_be_told.wait()
+        return found
+
+
+@pytest.mark.parametrize("step", [Step.ZOOKEEPER_DUAL, Step.KAFKA_DUAL])
+@pytest.mark.parametrize("commits", [False, True], ids=["a client asks", "a client commits"])
+def test_what_is_told_later_still_is_not_carried(
+    step: Step, commits: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not even until what stands there is told."""
+
+    async def lived() -> None:
+        async with at_step(tmp_path, BOTH_HAD, step) as at:
+            carried: list[int] = []
+            log = at.shim.dual_commit._log
+            carry = log.carry
+
+            async def recorded(group: str, offsets: Mapping[Partition, int]) -> None:
+                carried.extend(offsets.values())
+                await carry(group, offsets)
+
+            monkeypatch.setattr(log, "carry", recorded)
+            late = _TooLate(at, monkeypatch)
+            at.consumer(0, BEFORE)
+            await late.has_read.wait()
+            at.deleted(0)
+            at.consumer(0, LAST)
+            left = {0: CLIENTS if commits else LAST}
+            if commits:
+                await at.commit(left)
+            assert await at.fetched() == left
+            await asyncio.sleep(SOON)
+            late.may_be_told.set()
+            await asyncio.sleep(SOON)
+            assert BEFORE not in carried
+            assert await at.fetched() == at.log == at.zookeeper == left
 
     virtual_time.run(lived())

@@ -74,7 +74,7 @@ CASES: Final = (
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.why)
 def test_verdict(case: Case) -> None:
-    its = Followed({} if case.adopted else None, read_anew=False)
+    its = Followed({} if case.adopted else None, look=0, read_anew=False)
     znode = its.znode(AT)
     if case.before is not None:
         znode.read(StoredOffset(*case.before), case.before[0])
@@ -164,16 +164,13 @@ def test_nothing_is_left_of_what_has_come_and_gone() -> None:
     assert znode.judge(StoredOffset(7, 0), None) is Verdict.CARRY
 
 
-def test_what_was_read_before_a_write_or_a_deletion_is_read_again() -> None:
+def test_what_the_log_has_deleted_is_deleted_there() -> None:
     znode = _stands()
-    assert znode.is_doubtful(StoredOffset(4, 2))
-    assert not znode.is_doubtful(StoredOffset(5, 3))
     assert znode.is_to_be_deleted(None)
     assert znode.is_owed(None)
     znode.deleted()
-    assert znode.is_doubtful(StoredOffset(5, 3))
-    znode.read(StoredOffset(7, 0), 5)
-    assert not znode.is_doubtful(StoredOffset(8, 1))
+    assert not znode.is_owed(None)
+    assert znode.judge(StoredOffset(7, 0), None) is Verdict.CARRY
 
 
 def test_what_stays_as_consumers_have_come_is_theirs() -> None:
@@ -194,7 +191,7 @@ def test_it_says_where_it_is() -> None:
         "log has had another one since; the commit of 6 has failed; what is noted is older"
     )
     znode.deleted()
-    assert str(znode) == "deleted there by the shim; neither had any last; what is noted is older"
+    assert str(znode) == "nothing is known to stand there; neither had any last; what is noted is older"
     znode.noted(WrittenValue(7, 0, replaced=-1))
-    assert str(znode).startswith("deleted there by the shim; 7, version 0, in place of none is noted (STANDS), and")
+    assert "; 7, version 0, in place of none is noted (STANDS), and not known to have come; " in str(znode)
     assert str(Znode()) == "nothing is known to stand there"

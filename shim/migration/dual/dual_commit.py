@@ -84,7 +84,7 @@ class DualCommit:
 
     def _enter(self, group: str, coordinator: GroupCoordinator, *, read_anew: bool) -> Followed:
         noted = None if coordinator.step_of(group) in ZOOKEEPER_IS_RIGHT else coordinator.written(group)
-        found = self._groups[group] = Followed(noted, read_anew=read_anew)
+        found = self._groups[group] = Followed(noted, look=self.watch.look, read_anew=read_anew)
         self._log.moved.add(group)
         self.watch.watch(group)
         return found
@@ -104,7 +104,7 @@ class DualCommit:
             return
         news = {at: there for at, there in offsets.items() if its.is_news(at, there)}
         if news:
-            its.told.update(news)
+            its.tell(news, self.watch.look)
             self.outbox.touch(group)
 
     async def refresh(self, group: str) -> None:

@@ -11,18 +11,23 @@ from shim.offsets.store import Partition, StoredOffset
 
 class Followed:
     """``adopted``: whether the log has what stands there; until then ZooKeeper is right. ``told``: what the watch has
-    told since somebody last looked. ``read_anew``: what stands there is to be read, whatever was told.
+    told since somebody last looked. ``doubtful``: where that may be older than what is known, and is to be read again:
+    no version says so where somebody has deleted a znode, and created it anew. ``read_anew``: all is to be read,
+    whatever was told.
 
     ``own``, where it is asked for: what the log has.
     """
 
-    __slots__ = ("_znodes", "adopted", "read_anew", "told")
+    __slots__ = ("_known_at", "_znodes", "adopted", "doubtful", "read_anew", "told")
 
-    def __init__(self, noted: Mapping[Partition, WrittenValue] | None, *, read_anew: bool) -> None:
-        """``noted``: what the log has noted of ZooKeeper; None where nothing has been adopted yet."""
+    def __init__(self, noted: Mapping[Partition, WrittenValue] | None, *, look: int, read_anew: bool) -> None:
+        """``noted``: what the log has noted of ZooKeeper; None where nothing has been adopted yet. ``look``: as for
+        :meth:`known_at`."""
         self._znodes: dict[Partition, Znode] = {}
         self.adopted = noted is not None
         self.told: dict[Partition, StoredOffset] = {}
+        self.doubtful: set[Partition] = set()
+        self._known_at = look
         self.read_anew = read_anew
         self.noted(noted or {})
 
@@ -68,6 +73,17 @@ class Followed:
         return owed
 
     # -- what has happened
+
+    def known_at(self, look: int) -> None:
+        """What stands there was read or written just now. ``look``: the last of the watch's that had begun by then, and
+        may have read before."""
+        self._known_at = look
+
+    def tell(self, news: Mapping[Partition, StoredOffset], look: int) -> None:
+        """``look``: in which that was read."""
+        self.told.update(news)
+        if look <= self._known_at:
+            self.doubtful.update(news)
 
     def noted(self, noted: Mapping[Partition, WrittenValue]) -> None:
         """In the log, by now. What nobody has known yet was noted with a deletion, or as it was about to be carried,

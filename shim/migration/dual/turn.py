@@ -60,6 +60,8 @@ class Turn:
                 if await self._wrote():
                     self._check_none_held()
                     return
+                if self._its.read_anew or self._its.doubtful:
+                    await self._read()
         except ValueError as error:  # of a name that cannot be there
             self._its.read_anew = True
             raise StoreError(f"group {self._group}: {error}") from error
@@ -76,29 +78,28 @@ class Turn:
             its.read_anew = False
             its.told = await self._fetched()
             its.all_read(its.told)
-        elif not its.is_certain:
+            return
+        if not its.is_certain:
             try:
                 async with asyncio.timeout(_READ_SECONDS):
                     await self._watch.known(self._group)
             except TimeoutError:
                 raise StoreUnavailable("ZooKeeper does not tell the offsets of groups") from None
             its.all_told()
-        doubtful = {at for at, there in its.told.items() if its.znode(at).is_doubtful(there)}
-        if doubtful:
-            told = its.told
+        if its.doubtful:
+            told, doubtful = its.told, its.doubtful
             found = await self._fetched({topic for topic, _ in doubtful})
             sure = {at: there for at, there in told.items() if at not in doubtful}
             its.told = sure | {at: found[at] for at in doubtful if at in found}
 
     async def _fetched(self, topics: Collection[str] | None = None) -> dict[Partition, StoredOffset]:
-        """What stands there. What was told meanwhile may be newer, or older: no version says so where somebody has
-        deleted the znode in between, and created it anew. So it is for the next turn to read, which comes as it was
-        told."""
+        """What stands there. What was told meanwhile may be newer, or older, so it is to be read once more; by the next
+        turn, which comes as it was told."""
         its = self._its
-        its.told = {}
+        its.told, its.doubtful = {}, set()
         found = await self._store.fetch(self._group, topics)
-        if any(not same(there, found.get(at)) for at, there in its.told.items()):
-            its.read_anew = True
+        its.known_at(self._watch.look)
+        its.doubtful.update(at for at, there in its.told.items() if not same(there, found.get(at)))
         return found
 
     async def _own(self) -> dict[Partition, int]:
@@ -203,6 +204,8 @@ class Turn:
         except StoreError as error:
             self._both_have(due, error.written)
             raise
+        finally:
+            its.known_at(self._watch.look)
         self._both_have(due, versions)
         return True
 
@@ -229,6 +232,7 @@ class Turn:
                 its.znode(at).left()
             its.read_anew = True
             raise
+        its.known_at(self._watch.look)
         for at in gone:
             its.znode(at).deleted()
 

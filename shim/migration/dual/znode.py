@@ -52,8 +52,6 @@ class Znode:
     """The log has had something else since then, or since what was attempted, which it may not have any more."""
     undone: int | NotYet | None = NOT_YET
     """What the log has where whoever committed it was told that it failed: anybody else's is newer."""
-    is_deleted: bool = False
-    """By the shim, and nothing was seen there since."""
     is_unsaid: bool = False
     """What is noted is not what is known by now."""
 
@@ -80,10 +78,6 @@ class Znode:
         if _version(there) < _version(attempted or before or there):  # it was deleted, and created anew
             moved = moved and own is not None
         return Verdict.OURS if moved else Verdict.CARRY
-
-    def is_doubtful(self, there: StoredOffset) -> bool:
-        """Whether it may have been read before what is known was written, or deleted: it has to be read again."""
-        return self.is_deleted or (self.known is not None and _version(there) < _version(self.known))
 
     @property
     def is_new(self) -> bool:
@@ -174,7 +168,6 @@ class Znode:
         """By the shim, as the log has none."""
         self.gone()
         self.agree(None)
-        self.is_deleted = True
 
     def left(self) -> None:
         """To consumers that have come since, when it was about to be deleted: what stands there is theirs."""
@@ -198,7 +191,6 @@ class Znode:
         self.known = there
         self.alike = offset_of(there)
         self.attempted = None
-        self.is_deleted = False
         self.moved = False
 
     def _came_back(self, there: StoredOffset, own: int | None) -> bool:
@@ -218,7 +210,7 @@ class Znode:
         if self.known is not None:
             yield f"{_shown(self.known)} stands there"
         else:
-            yield "deleted there by the shim" if self.is_deleted else "nothing is known to stand there"
+            yield "nothing is known to stand there"
         if self.attempted is not None:
             replaced = self.attempted.replaced
             carried = "" if replaced == NOT_CARRIED else f" in place of {'none' if replaced == NO_OFFSET else replaced}"

@@ -41,6 +41,8 @@ class OffsetsWatch:
     """
 
     def __init__(self, ensemble: Ensemble, changed: Callable[[str, Mapping[Partition, StoredOffset]], None]) -> None:
+        self.look = 0
+        """Which one is under way, or was last; they begin one after the other's end."""
         self._ensemble = ensemble
         self._tell = changed
         self._groups: dict[str, WatchedGroup] = {}
@@ -94,6 +96,7 @@ class OffsetsWatch:
                 self._retry = None
 
     def _next_look(self) -> Look:
+        self.look += 1
         wanted: set[layout.Offsets] = set()
         for group in list(islice(self._changed, _CHANGED_AT_ONCE)):
             wanted |= self._changed.pop(group)

@@ -29,6 +29,7 @@ Result = TypeVar("Result")
 _ANSWER_SECONDS: Final = 10.0
 _WAY_SECONDS: Final = 0.004
 """The mean of what a request needs to the server, and its answer back."""
+_LATE_SECONDS: Final = (0, 0, 0.004, 0.02, 0.1)
 _NOT_DONE: Final = 0.5
 """How likely a request that is under way is lost with the connection, and what was sent behind it."""
 
@@ -238,7 +239,10 @@ class SimulatedEnsemble:
     async def get_many(
         self, paths: Sequence[str], *, watch: Watch | None = None, wrong: dict[str, EnsembleError] | None = None
     ) -> list[Znode | None]:
-        return await self._many(((path, self._get(path, watch)) for path in paths), wrong)
+        found = await self._many(((path, self._get(path, watch)) for path in paths), wrong)
+        if watch is not None:  # as where many groups are looked at: what was read first is told late
+            await asyncio.sleep(self._rng.choice(_LATE_SECONDS))
+        return found
 
     async def children_many(
         self, paths: Sequence[str], *, watch: Watch | None = None, wrong: dict[str, EnsembleError] | None = None
