@@ -31,7 +31,7 @@ def file(tmp_path: Path) -> Path:
 
 def test_it_is_brought(file: Path, tmp_path: Path) -> None:
     moved = Moved()
-    moved.add("g", storage="kafka", dual=True)
+    moved.add("g", step="kafka+dual")
     other = tmp_path / "other"
     other.write_text(OTHER)
     with admin_of(moved, access=Access(TokenFile(file), for_all=True)) as at:
