@@ -7,7 +7,7 @@ import functools
 import json
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any, Final, ParamSpec, TypeVar
+from typing import IO, Any, Final, ParamSpec, TypeVar
 
 import click
 
@@ -25,6 +25,13 @@ class Failed(click.ClickException):
     """Why a command was not done, in one line."""
 
     exit_code = SOMETHING_WRONG
+
+
+class NothingDone(Failed):
+    """As whoever was asked wants it: that is no error."""
+
+    def show(self, file: IO[Any] | None = None) -> None:
+        click.echo(self.format_message(), file=file, err=True)
 
 
 def in_one_line(command: Callable[Asked, Given]) -> Callable[Asked, Given]:
@@ -46,11 +53,16 @@ def in_one_line(command: Callable[Asked, Given]) -> Callable[Asked, Given]:
 
 
 def may_go_on(question: str, *, yes: bool) -> None:
-    """Asks on a terminal, and nowhere else. Raises :class:`Failed` for a no."""
+    """Asks on a terminal, and nowhere else. Raises :class:`NothingDone` for a no, and for Ctrl-C."""
     if yes or not sys.stdin.isatty():
         return
-    if not click.confirm(question, err=True):
-        raise Failed("nothing was done")
+    try:
+        agreed = click.confirm(question, err=True)
+    except click.Abort:  # or the end of what is typed
+        click.echo(err=True)  # behind the question
+        agreed = False
+    if not agreed:
+        raise NothingDone("nothing was done")
 
 
 def shown(text: str) -> str:

@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, ParamSpec, Self, TextIO, TypeVar
+from typing import IO, TYPE_CHECKING, Any, Final, ParamSpec, Self, TextIO, TypeVar
 
 import click
 
@@ -60,6 +60,13 @@ class Failed(_InOneLine):
     exit_code = SOMETHING_WRONG
 
 
+class NothingDone(Refused):
+    """As whoever has given the command wants it: he has said no, or stopped it. That is no error."""
+
+    def show(self, file: IO[Any] | None = None) -> None:
+        click.echo(self.format_message(), file=file, err=True)
+
+
 def in_one_line(command: Callable[Asked, Given]) -> Callable[Asked, Given]:
     """Has what the work raises, and the log, the disk and the network, end the command as :class:`Refused`; damage,
     what broke off in the middle, and a group that is not there, as :class:`Failed`."""
@@ -78,14 +85,14 @@ def in_one_line(command: Callable[Asked, Given]) -> Callable[Asked, Given]:
             where = f"{error.filename}: " if error.filename else ""
             raise Refused(f"{where}{reason_of(error)}") from error
         except StoppedLooking as error:
-            raise Refused("stopped; nothing was done") from error
+            raise NothingDone("stopped; nothing was done") from error
 
     return told
 
 
 def agree(question: str, names: Sequence[str] = (), *, yes: bool) -> None:
-    """Asks on a terminal, with what it is about a line each, and nowhere else. Raises Refused for a no, and for
-    Ctrl-C."""
+    """Asks on a terminal, with what it is about a line each, and nowhere else. Raises NothingDone for a no, and
+    for Ctrl-C."""
     if yes or not sys.stdin.isatty():
         return
     for name in names:
@@ -96,7 +103,7 @@ def agree(question: str, names: Sequence[str] = (), *, yes: bool) -> None:
         click.echo(err=True)  # behind the question
         agreed = False
     if not agreed:
-        raise Refused("nothing was done")
+        raise NothingDone("nothing was done")
 
 
 # --- what is shown ---------------------------------------------------------------------------------------------------

@@ -379,7 +379,7 @@ def test_ctrl_c_before_anything_is_asked_to_change(command: list[str]) -> None:
     grouped = Looked(moved)
     with admin_of(moved, grouped) as address:
         told = interrupted(grouped.under_way, "groups", *command, "--admin", address)
-    assert told == (2, "", "Error: stopped; nothing was done\n")
+    assert told == (2, "", "stopped; nothing was done\n")
     assert grouped.resets == []
 
 
