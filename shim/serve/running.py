@@ -12,7 +12,7 @@ from typing import Final
 
 from shim.admin.live.asked.shim import Shim
 from shim.config import SettingError
-from shim.counted import counted
+from shim.counted import some_of
 from shim.given import Given
 from shim.listener_config import ADMIN
 from shim.logs import LogOutput
@@ -29,6 +29,7 @@ from shim.serve.starting import Start
 from shim.serve.tasks import first_of
 from shim.serve.tls_files import CertificateFiles, tls_contexts
 from shim.serve.zookeeper import registered_listener
+from shim.upstream import PortMap
 from shim.workers.at_parent import Worker
 
 log = logging.getLogger("shim")
@@ -175,5 +176,8 @@ def _limits(given: Given, worker: Worker | None) -> Limits:
 
 
 def _ready_line(given: Given, parts: Parts) -> str:
-    ports = counted(len(parts.cluster.brokers), "broker port")
-    return f"offset-shim ready on {given.listening[0].listen}, {ports}, data in {given.data_dir}"
+    listen = given.listening[0].listen
+    ports = PortMap(listen.host, listen.port)
+    node_ids = sorted(filter(ports.has, parts.cluster.brokers))
+    brokers = some_of(node_ids, lambda node_id: f"broker {node_id} at port {ports.listening_of(node_id)}")
+    return f"offset-shim ready on {listen}, {brokers}, data in {given.data_dir}"

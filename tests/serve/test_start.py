@@ -78,7 +78,8 @@ def test_without_a_broker_it_says_so_once_and_keeps_trying(broker: Broker, tmp_p
     assert child.returncode == 0
     assert sum("no broker can be reached" in line for line in lines) == 1
     assert sum("cluster reached again" in line for line in lines) == 1
-    assert sum("1 broker port, data in" in line for line in lines) == 1
+    at = f"127.0.0.1:{port}, broker {broker.node_id} at port {port + 1 + broker.node_id}, data in {tmp_path / 'data'}"
+    assert lines.count(f"offset-shim ready on {at}") == 1
     assert lines[-1].endswith(" stopped")
 
 

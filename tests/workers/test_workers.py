@@ -74,7 +74,8 @@ def test_as_many_workers_as_it_is_told(broker: Broker, data_dir: Path) -> None:
         child.kill()
     assert child.returncode == 0
     (line,) = [line for line in said if line.startswith(READY)]
-    assert line == f"{READY} on 127.0.0.1:{port}, 1 broker port, data in {data_dir}, 2 workers"
+    at = f"broker {broker.node_id} at port {port + 1 + broker.node_id}"
+    assert line == f"{READY} on 127.0.0.1:{port}, {at}, data in {data_dir}, 2 workers"
     assert not [line for line in said if "on topics of the cluster" in line], "the log is in the directory"
 
 
