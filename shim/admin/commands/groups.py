@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import shlex
-import time
 from collections.abc import Sequence
-from datetime import UTC, datetime
-from typing import Final
 
 import click
 
@@ -15,16 +12,14 @@ from shim.admin.commands.groups_delete import delete_command
 from shim.admin.commands.groups_describe import describe_command
 from shim.admin.commands.groups_history import history_command
 from shim.admin.commands.groups_reset import reset_command
-from shim.admin.commands.groups_watch import step_shown, watch_command
+from shim.admin.commands.groups_watch import watch_command
 from shim.admin.commands.lags import end_where_untold, with_lags
 from shim.admin.commands.migration_shown import tell_alarms
 from shim.admin.commands.shim_options import admin_option, pattern_option, shim_at
-from shim.admin.commands.telling import NONE_HEARD_OF, name_shown, tell_of_others
+from shim.admin.commands.telling import NONE_HEARD_OF, name_shown, since_shown, step_shown, tell_of_others
 from shim.admin.live.shown.documents import Row
 from shim.config import HostPort
 from shim.counted import counted
-
-_DAY_MS: Final = 86_400_000
 
 
 @click.group("groups", short_help="Look at groups of a running shim, reset and delete them.")
@@ -54,14 +49,14 @@ def groups_commands() -> None:
 def list_command(pattern: str | None, lag_wanted: bool, admin: HostPort, json_wanted: bool) -> None:
     """All groups, a line each: at which step, in what state, of what type, with how many members.
 
-    OFFSETS.STORAGE is where a group's offsets are, with +dual where another place has them, too: its step, of which
-    `offset-shim migrate --help` says more. LAG is of all partitions with a committed offset together; `-` where there
-    is none, or where not all log ends can be told: standard error says why not, and the exit status is 1. One that is
-    consumed and not committed yet has no lag: `groups describe` shows it as `-`, as kafka-consumer-groups does. What is
-    amiss with a group, its alarm, stands on standard error; so does why its state is Unknown and MEMBERS is `-`: the
-    broker that has the group does not answer. SINCE is when the group came to its STATE; `-` where nobody knows, as of
-    one that is passed through: its coordinator does not tell. It is a time of the last 24 hours, or a day before;
-    --json has it whole. A line on standard error says of which groups members are silent: `groups describe` has who.
+    STEP is where a group's offsets are, with +dual where another place has them, too: `offset-shim migrate --help` says
+    more of each. LAG is of all partitions with a committed offset together; `-` where there is none, or where not all
+    log ends can be told: standard error says why not, and the exit status is 1. One that is consumed and not committed
+    yet has no lag: `groups describe` shows it as `-`, as kafka-consumer-groups does. What is amiss with a group, its
+    alarm, stands on standard error; so does why its state is Unknown and MEMBERS is `-`: the broker that has the group
+    does not answer. SINCE is when the group came to its STATE; `-` where nobody knows, as of one that is passed
+    through: its coordinator does not tell. A line on standard error says of which groups members are silent: `groups
+    describe` has who.
 
     \b
     offset-shim groups list
@@ -78,17 +73,16 @@ def list_command(pattern: str | None, lag_wanted: bool, admin: HostPort, json_wa
 
 
 def _show_groups(groups: Sequence[Row], *, lag_wanted: bool) -> None:
-    now_ms = time.time_ns() // 1_000_000
     rows = [
         (
             *(row["group"], step_shown(row), row["state"], row["type"], number_shown(row["members"])),
             *((number_shown(row["lag"]),) if lag_wanted else ()),
-            _since_shown(row.get("state_since_ms"), now_ms),  # which an older shim does not say
+            since_shown(row.get("state_since_ms")),  # which an older shim does not say
         )
         for row in groups
     ]
     if rows:
-        headings = ("GROUP", "OFFSETS.STORAGE", "STATE", "TYPE", "MEMBERS", *(("LAG",) if lag_wanted else ()), "SINCE")
+        headings = ("GROUP", "STEP", "STATE", "TYPE", "MEMBERS", *(("LAG",) if lag_wanted else ()), "SINCE")
         print_table(headings, rows)
         tell_alarms(groups)
         for row in groups:
@@ -97,14 +91,6 @@ def _show_groups(groups: Sequence[Row], *, lag_wanted: bool) -> None:
                 tell_beside(f"{name_shown(row)}: {silent} of {counted(row['members'], 'member')} silent: {says}")
     else:
         tell_beside(NONE_HEARD_OF)
-
-
-def _since_shown(ms: int | None, now_ms: int) -> str:
-    """``14:05:07Z``, or ``2026-03-01`` of more than a day ago."""
-    if ms is None:
-        return "-"
-    at = datetime.fromtimestamp(ms / 1_000, UTC)
-    return f"{at:%H:%M:%S}Z" if now_ms - ms < _DAY_MS else f"{at:%Y-%m-%d}"
 
 
 for _command in (describe_command, history_command, reset_command, delete_command, watch_command):

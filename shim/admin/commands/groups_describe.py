@@ -15,7 +15,7 @@ from shim.admin.commands.lags import end_where_untold
 from shim.admin.commands.migration_shown import behind_shown
 from shim.admin.commands.records_shown import time_shown
 from shim.admin.commands.shim_options import admin_option, group_argument, shim_at
-from shim.admin.commands.telling import some_shown
+from shim.admin.commands.telling import since_shown, some_shown
 from shim.admin.live.shown.documents import Row
 from shim.config import HostPort
 from shim.counted import counted, lasting
@@ -77,7 +77,7 @@ def _describe(row: Row) -> None:
     if row.get("generation") is not None:  # an older shim tells none
         _show_generation(row["generation"])
     if row["changed_ms"] is not None:
-        click.echo(f"since: {time_shown(row['changed_ms'])}, {shown(row['cause'])}")
+        click.echo(f"since: {since_shown(row['changed_ms'])}, {shown(row['cause'])}")
     if is_passed_through(row):
         click.echo("last commit: not known here, as the cluster has the group")
     elif row["last_commit"] is not None:
@@ -91,7 +91,7 @@ def _describe(row: Row) -> None:
 
 
 def _show_generation(generation: Row) -> None:
-    since = "" if generation["since_ms"] is None else f" since {time_shown(generation['since_ms'])}"
+    since = "" if generation["since_ms"] is None else f" since {since_shown(generation['since_ms'])}"
     click.echo(f"generation: {generation['generation_id']}, {shown(generation['state'])}{since}")
     if generation["reason"]:
         click.echo(f"last rebalance: {shown(generation['reason'])}")

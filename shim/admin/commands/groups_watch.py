@@ -17,6 +17,7 @@ from shim.admin.commands.asking import of_one_group
 from shim.admin.commands.console import in_one_line, json_option, number_shown, shown
 from shim.admin.commands.lags import with_lags
 from shim.admin.commands.shim_options import admin_option, groups_argument, shim_at
+from shim.admin.commands.telling import since_shown, step_shown
 from shim.admin.errors import NotDone
 from shim.admin.live.asked.migration import NotKnown
 from shim.admin.live.shown.documents import Row
@@ -93,10 +94,6 @@ def _looked(shim: RunningShim, names: Sequence[str]) -> dict[str, Row]:
     return found
 
 
-def step_shown(row: Row) -> str:
-    return f"{row['offsets_storage']}{'+dual' if row['dual_commit_enabled'] else ''}"
-
-
 def cells(row: Row) -> tuple[str, ...]:
     members, lag = (str(number_shown(row[name])) for name in ("members", "lag"))
     return shown(row["group"]), shown(row["state"]), members, row["step"], lag
@@ -138,7 +135,7 @@ def _lines(*, json_wanted: bool) -> Iterator[_Show]:
         return ("  ".join(map(str.ljust, row, widths)).rstrip() for row in table)
 
     def show(found: Mapping[str, Row]) -> None:
-        now = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%S}Z"
+        now = since_shown(time.time_ns() // 1_000_000)
         changed = [
             found.get(name) or {"group": name, "state": "gone", "members": 0, "step": "-", "lag": None}
             for name in sorted(found.keys() | last.keys())

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 import click
 
 from shim.admin.commands.console import number_shown, print_table, shown, tell_beside
-from shim.admin.commands.records_shown import time_shown
-from shim.admin.commands.telling import groups_shown, name_shown
+from shim.admin.commands.telling import groups_shown, name_shown, since_shown
 from shim.admin.live.shown.documents import Row
 
 
@@ -40,7 +39,7 @@ def show_statuses(rows: Sequence[Row]) -> None:
                 behind_shown(row),
                 row["state"],
                 number_shown(row["members"]),
-                time_shown(row["changed_ms"]),
+                since_shown(row["changed_ms"]),
                 row["cause"],
             )
             for row in rows
