@@ -350,7 +350,8 @@ def test_what_fails_behind_ctrl_c_is_in_the_log(caplog: pytest.LogCaptureFixture
         moved.loop.call_soon_threadsafe(moved.held["g"].set)
         assert moved.ended.wait(TIME_LIMIT_SECONDS)
     assert caplog.messages == [
-        "/v1/migrate/start: whoever asked has gone and is not told: group g: whether the cluster has it is not known"
+        "/v1/migrate/start: whoever asked has gone and is not told: "
+        "group g: failed: whether the cluster has it is not known"
     ]
 
 

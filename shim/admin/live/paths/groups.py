@@ -97,7 +97,11 @@ class GroupPaths:
             return [await _deleted(groups, name, cause, host, dry_run=wanted.dry_run) for name in names]
 
         return await in_lines(
-            request, wanted.groups, step, together=1, side_by_side=_SIDE_BY_SIDE, stopping=self._stopping
+            *(request, wanted.groups, step),
+            together=1,
+            side_by_side=_SIDE_BY_SIDE,
+            stopping=self._stopping,
+            changes=True,
         )
 
     async def _statuses(self, choice: Choice) -> Sequence[GroupStatus]:

@@ -139,7 +139,9 @@ class MigrationPaths:
             return [status_row(await make(name, said)) for name in names]
 
         names = await self._movable(move, choice, at)
-        return await in_lines(request, names, step, together=1, side_by_side=_SIDE_BY_SIDE, stopping=self._stopping)
+        return await in_lines(
+            *(request, names, step), together=1, side_by_side=_SIDE_BY_SIDE, stopping=self._stopping, changes=True
+        )
 
     # -- which groups
 

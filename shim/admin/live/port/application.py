@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from aiohttp import web
@@ -32,6 +32,22 @@ _HEADERS: Final = {
     "Cache-Control": "no-store",
     "X-Content-Type-Options": "nosniff",
     "Cross-Origin-Resource-Policy": "same-origin",
+}
+
+
+_STATUSES: Final[Mapping[type[Exception], int]] = {
+    BadRequest: 400,
+    NotKnown: 404,
+    Refused: 409,
+    CannotMove: 409,
+    NotCertain: 503,
+    NotReady: 503,
+    TimeoutError: 504,
+}
+_NOT_DONE: Final = tuple(_STATUSES)
+_WITHOUT_A_LINE: Final[Mapping[type[Exception], str]] = {
+    NotKnown: "there is no such group",
+    TimeoutError: "no answer in time",
 }
 
 
@@ -70,6 +86,9 @@ def application_of(table: Sequence[Route], own: Own, access: Access, sampler: Sa
         log.info("%s", f"{request.path} from {_who(request)}, {_word_of(access)}: {wanted}")
         try:
             return await handler(request)
+        except _NOT_DONE as error:
+            log.info("%s", f"{request.path} from {_who(request)}, not done: {_why(error)}")
+            raise
         finally:
             sampler.changed()
 
@@ -78,18 +97,10 @@ def application_of(table: Sequence[Route], own: Own, access: Access, sampler: Sa
         """Errors are JSON, whoever finds them."""
         try:
             return await answered(request, handler)
-        except BadRequest as error:
-            return error_response(400, str(error))
-        except NotKnown as error:
-            return error_response(404, one_line(error) or "there is no such group")
-        except (Refused, CannotMove) as error:
-            return error_response(409, one_line(error))
-        except (NotCertain, NotReady) as error:
-            return error_response(503, one_line(error))
         except web.HTTPException as error:
             return error_response(error.status, one_line(error.reason))
-        except TimeoutError:
-            return error_response(504, "no answer in time")
+        except _NOT_DONE as error:
+            return error_response(_status(error), _why(error))
         except ConnectionError:  # nobody is there to be told
             raise
         except Exception:
@@ -106,6 +117,14 @@ def application_of(table: Sequence[Route], own: Own, access: Access, sampler: Sa
         for method in (route.method, "HEAD") if route.open else (route.method,):
             in_table[application.router.add_route(method, route.path, route.handler)] = route
     return application
+
+
+def _status(error: Exception) -> int:
+    return next(status for kind, status in _STATUSES.items() if isinstance(error, kind))
+
+
+def _why(error: Exception) -> str:
+    return one_line(error) or _WITHOUT_A_LINE.get(type(error), type(error).__name__)
 
 
 def _who(request: web.Request) -> str:

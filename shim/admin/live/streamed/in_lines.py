@@ -40,8 +40,10 @@ async def in_lines(
     side_by_side: int,
     stopping: asyncio.Event,
     more: Row | None = None,
+    changes: bool = False,
 ) -> web.StreamResponse:
-    """Answers with a line for each of ``groups``: as many ``together`` in a step, so many steps at a time.
+    """Answers with a line for each of ``groups``: as many ``together`` in a step, so many steps at a time. ``changes``:
+    something is changed; the log has of which group it was not.
 
     Once whoever has asked is gone, or the shim is ``stopping``, no step begins. Those under way go on to their end, or
     for two seconds where the shim stops; what fails of them is in the log.
@@ -59,9 +61,15 @@ async def in_lines(
                 return
             for row in await _rows(part, step):
                 done += 1
-                if not await lines.send(_line(row)) and "error" in row:
-                    said = row["group"], one_line(row["error"])
-                    log.warning("%s: whoever asked has gone and is not told: group %s: %s", request.path, *said)
+                told = await lines.send(_line(row))
+                if "error" not in row:
+                    continue
+                about = f"group {row['group']}: "
+                said = f"{about}{row['kind']}: {one_line(row['error']).removeprefix(about)}"
+                if not told:
+                    log.warning("%s: whoever asked has gone and is not told: %s", request.path, said)
+                elif changes:  # the message is the event: none is left out for others
+                    log.info("%s", f"{request.path}: {said}")
             await asyncio.sleep(0)  # clients of the shim have their turn, even if no step has waited
 
     async with asyncio.TaskGroup() as tasks:
