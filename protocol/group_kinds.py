@@ -107,7 +107,14 @@ SHARE: Final = Kind(
 OTHER_KINDS: Final = (CONSUMER, STREAMS, SHARE)
 """All but the classic one, which alone the shim serves; of these DescribeGroups says that there are none."""
 
+_BY_NAME: Final = {kind.name: kind for kind in (CLASSIC, *OTHER_KINDS)}
 _BY_GROUP: Final = {kind.group: kind for kind in (CLASSIC, *OTHER_KINDS)}
+
+
+def kind_listed(group_type: str) -> Kind:
+    """Of a group that a broker lists with that type. Where it says none, or one that is not known here, the classic
+    one: those who are to know ask for a description."""
+    return _BY_NAME.get(group_type.lower(), CLASSIC)
 
 
 def kind_of(described: DescribedGroup) -> Kind:

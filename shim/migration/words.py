@@ -81,10 +81,12 @@ class GroupStatus(NamedTuple):
 
 class Candidates(NamedTuple):
     """``groups``: that a start could be about, each once. ``unanswered``: a line for each broker, and for
-    ZooKeeper, that has not said which groups it has, so that there may be others."""
+    ZooKeeper, that has not said which groups it has, so that there may be others. ``left_alone``: of ``groups``, those
+    that a start refuses, as their clients have another protocol than the classic one, each with why."""
 
     groups: Sequence[str]
     unanswered: Sequence[str] = ()
+    left_alone: Mapping[str, str] = {}
 
 
 class Planned(NamedTuple):

@@ -81,6 +81,12 @@ class AllMigrations:
         return Candidates(
             sorted(name for number, each in enumerate(found) for name in each.groups if self._all.has(number, name)),
             sorted({line for each in found for line in each.unanswered}),
+            {
+                name: why
+                for number, each in enumerate(found)
+                for name, why in each.left_alone.items()
+                if self._all.has(number, name)
+            },
         )
 
     async def plan(self, groups: Sequence[str]) -> Sequence[Planned]:

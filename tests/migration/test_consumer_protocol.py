@@ -236,6 +236,28 @@ def test_one_that_is_empty_stays_until_its_clients_have_changed(
         assert committed(at.shim.bootstrap, group, topic) == 7
 
 
+def test_a_start_of_all_leaves_it_alone(broker: Broker, tmp_path: Path, make_topic: TopicFactory, group: str) -> None:
+    """Where it is not named that is no failure."""
+    topic = make_topic()
+    came(broker.bootstrap_servers, group, topic, "consumer")
+    others = [f"{group}-{number}" for number in range(3)]
+    for other in others:
+        commit(broker.bootstrap_servers, other, topic, 5)
+    with administered(broker, tmp_path / "data") as at:
+        ours = ("--pattern", f"{group}*")
+        plan = at.migrate("plan", *ours)
+        assert (plan.status, [each["group"] for each in plan.json["groups"]]) == (0, [group, *others])
+        (left,) = plan.json["left_alone"]
+        assert left == {"group": group, "why": plan.json["groups"][0]["hindrance"]}
+        assert "the consumer protocol (KIP-848)" in left["why"]
+        started = at.migrate("start", *ours, "--yes")
+        assert (started.status, [each["group"] for each in started.json["groups"]]) == (0, others)
+        assert (started.json["not_done"], started.json["left_alone"]) == ([], [left])
+        assert at.migrate("plan", group).status == 1
+        named = at.migrate("start", group, "--yes")
+        assert (named.status, [each["kind"] for each in named.json["not_done"]]) == (1, ["refused"])
+
+
 def test_one_with_members_is_told_as_the_cluster_has_it(
     broker: Broker, tmp_path: Path, make_topic: TopicFactory, group: str
 ) -> None:

@@ -35,11 +35,13 @@ _OPEN_TO_ALL: Final = "/v1/access"
 
 class Answers(NamedTuple):
     """``groups``: how many there will be. ``rows`` raises :class:`BrokenOff` where they end before. ``unanswered``: a
-    line for each broker that has not answered, whose groups may be left out."""
+    line for each broker that has not answered, whose groups may be left out. ``left_alone``: rows with ``group`` and
+    ``why``, of those that are not meant, though they fit."""
 
     groups: int
     rows: Iterator[Row]
     unanswered: Sequence[str] = ()
+    left_alone: Sequence[Row] = ()
 
 
 class RunningShim:
@@ -108,7 +110,7 @@ class RunningShim:
         try:
             begun = json.loads(response.readline(_LONGEST_LINE))
             rows = self._rows(response, begun["groups"], look)
-            return Answers(begun["groups"], rows, begun.get("unanswered", ()))
+            return Answers(begun["groups"], rows, begun.get("unanswered", ()), begun.get("left_alone", ()))
         except (OSError, http.client.HTTPException, ValueError, LookupError, TypeError) as error:
             response.close()
             if look is not None and (isinstance(error, OSError) or response.headers["Content-Type"] == LINES):

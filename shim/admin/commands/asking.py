@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import click
 
-from shim.admin.commands.admin_client import RunningShim, in_parts
+from shim.admin.commands.admin_client import Answers, RunningShim, in_parts
 from shim.admin.commands.console import Failed, Ongoing, Refused
 from shim.admin.errors import BrokenOff, Declined, NotDone, NotOffered
 from shim.admin.live.shown.documents import Row
@@ -53,13 +53,14 @@ def chosen(groups: Sequence[str], pattern: str | None, all_wanted: bool, *, othe
 
 class Done(NamedTuple):
     """``rows``: of the groups with which all went well; ``not_done``: the others; ``broken_off``: why there are no
-    more, None where these are all; ``unanswered``: a line for each broker that may have more, and has not answered.
-    """
+    more, None where these are all; ``unanswered``: a line for each broker that may have more, and has not answered;
+    ``left_alone``: see :class:`Answers`."""
 
     rows: list[Row]
     not_done: list[Row]
     broken_off: BrokenOff | None
     unanswered: Sequence[str] = ()
+    left_alone: Sequence[Row] = ()
 
 
 def done_of(
@@ -69,10 +70,10 @@ def done_of(
     the command that shows what became of it. Raises NotDone where it does not even begin."""
     done = Done([], [], None)
     try:
-        total, rows, unanswered = _answers(shim, path, choice, more or {}, look)
-        done = done._replace(unanswered=unanswered)
-        with Ongoing(what, total) as ongoing:
-            done = done._replace(broken_off=_sorted_out(rows, done, ongoing))
+        answers = _answers(shim, path, choice, more or {}, look)
+        done = done._replace(unanswered=answers.unanswered, left_alone=answers.left_alone)
+        with Ongoing(what, answers.groups) as ongoing:
+            done = done._replace(broken_off=_sorted_out(answers.rows, done, ongoing))
     except BrokenOff as error:
         done = done._replace(broken_off=error)
     except KeyboardInterrupt:
@@ -82,17 +83,14 @@ def done_of(
     return done._replace(rows=sorted(done.rows, key=_name), not_done=sorted(done.not_done, key=_name))
 
 
-def _answers(
-    shim: RunningShim, path: str, choice: Chosen, more: Row, look: str | None
-) -> tuple[int, Iterable[Row], Sequence[str]]:
-    """How many groups there are, what becomes of each, and which brokers may have more."""
+def _answers(shim: RunningShim, path: str, choice: Chosen, more: Row, look: str | None) -> Answers:
     if not choice.names:
         return shim.post(path, {**choice.question, **more}, look)
     parts = in_parts(choice.names)
     # The first is asked for now: where there is no shim, nothing has begun.
     first = shim.post(path, {"groups": next(parts), **more}, look).rows
     rest = (shim.post(path, {"groups": part, **more}, look).rows for part in parts)
-    return len(choice.names), itertools.chain(first, itertools.chain.from_iterable(rest)), ()
+    return Answers(len(choice.names), itertools.chain(first, itertools.chain.from_iterable(rest)))
 
 
 def _sorted_out(rows: Iterable[Row], done: Done, ongoing: Advancing) -> BrokenOff | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from typing import Final, TypedDict, Unpack
 
 import click
@@ -87,7 +88,9 @@ def start_command(source: str | None, **given: Unpack[_Given]) -> None:
     again by themselves, which takes as long as a rebalance. Where ZooKeeper has other offsets of it than the cluster,
     it is refused until --from says which are right; from zookeeper it comes to zookeeper+dual.
 
-    --pattern and --all mean groups that `plan` shows: those that could be started. --dry-run is `plan` of these groups.
+    --pattern and --all mean groups that `plan` shows: those that could be started. One whose clients have another
+    protocol (consumer, streams) is left alone, and a line on standard error says so: that is no failure. Where it is
+    named it is refused. --dry-run is `plan` of these groups.
     On a terminal it asks first where there is more than one group, unless --yes is given. When it is broken off, groups
     under way are brought to an end and no others begun; begin again as often as you like.
 
@@ -158,9 +161,9 @@ def _move(move: str, given: _Given, more: Row | None = None, at: str | None = No
     choice = chosen(given["groups"], given["pattern"], given["all_wanted"], otherwise_all=False)
     if choice.names and at is not None:
         raise click.UsageError("Groups that are named are tried wherever they are: --at goes with --pattern or --all.")
-    groups = _to_move(shim, move, choice, at)
+    groups, left_alone = _to_move(shim, move, choice, at)
     if given["dry_run"]:
-        _look(shim, move, groups, choice, json_wanted=given["json_wanted"])
+        _look(shim, move, groups, left_alone, choice, json_wanted=given["json_wanted"])
         return
     done = Done([], [], None)
     if groups:
@@ -169,14 +172,24 @@ def _move(move: str, given: _Given, more: Row | None = None, at: str | None = No
         cause = cause_of(f"migrate {move}", given["cause"])
         asked: Row = {"cause": cause, **(more or {})}
         done = done_of(shim, move, f"/v1/migrate/{move}", Chosen(groups, None), asked, look="migrate status")
+    done = done._replace(left_alone=left_alone)
     tell(done, show_statuses, json_wanted=given["json_wanted"], none_of_them=_none_can(choice))
 
 
-def _look(shim: RunningShim, move: str, groups: tuple[str, ...], choice: Chosen, *, json_wanted: bool) -> None:
+def _look(
+    shim: RunningShim,
+    move: str,
+    groups: tuple[str, ...],
+    left_alone: Sequence[Row],
+    choice: Chosen,
+    *,
+    json_wanted: bool,
+) -> None:
     """What the move would find and do. Exits with 1 where something stands in its way."""
     starts = move == "start"
     path, more = ("/v1/migrate/plan", {}) if starts else ("/v1/migrate/look", {"move": move})
     done = done_of(shim, move, path, Chosen(groups, None), more) if groups else Done([], [], None)
+    done = done._replace(left_alone=left_alone)
     tell(done, show_planned if starts else show_looked, json_wanted=json_wanted, none_of_them=_none_can(choice))
     if any(row["hindrance"] or row.get("differing") for row in done.rows):
         sys.exit(SOMETHING_WRONG)
@@ -186,13 +199,15 @@ def _none_can(choice: Chosen) -> str:
     return f"no group{fitting_shown(choice)} can take that step: `migrate plan` and `migrate status` say where each is"
 
 
-def _to_move(shim: RunningShim, move: str, choice: Chosen, at: str | None) -> tuple[str, ...]:
-    """By name, so that what somebody said yes to is what is moved. Raises Refused for a pattern that nothing fits."""
+def _to_move(shim: RunningShim, move: str, choice: Chosen, at: str | None) -> tuple[tuple[str, ...], Sequence[Row]]:
+    """By name, so that what somebody said yes to is what is moved; and what is left alone of what fits. Raises Refused
+    for a pattern that nothing fits."""
     if choice.names:
-        return choice.names
+        return choice.names, ()
     fitting = [] if choice.pattern is None else [("pattern", choice.pattern)]
     of_step = [] if at is None else [("at", at)]
-    names = shim.get("/v1/migrate/candidates", [("move", move), *fitting, *of_step])["groups"]
-    if fitting and not names and not shim.get("/v1/groups", fitting)["groups"]:
+    found = shim.get("/v1/migrate/candidates", [("move", move), *fitting, *of_step])
+    names, left_alone = found["groups"], found.get("left_alone", ())
+    if fitting and not names and not left_alone and not shim.get("/v1/groups", fitting)["groups"]:
         raise Refused(f"no group fits {choice.pattern}")
-    return tuple(names)
+    return tuple(names), left_alone

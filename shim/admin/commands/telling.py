@@ -30,8 +30,8 @@ def tell(
     Raises what it broke off with; exits with 1 where something was not done, or not all groups are known.
     """
     if json_wanted:
-        unanswered = {"unanswered": done.unanswered} if done.unanswered else {}
-        print_json({"groups": done.rows, "not_done": done.not_done, **unanswered})
+        more = {"unanswered": done.unanswered, "left_alone": done.left_alone}
+        print_json({"groups": done.rows, "not_done": done.not_done, **{name: its for name, its in more.items() if its}})
     else:
         if done.rows:
             show(done.rows)
@@ -40,6 +40,10 @@ def tell(
         for line in done.unanswered:
             tell_beside(f"not all groups are known: {shown(line)}")
         by_reason: dict[tuple[str, str], list[Row]] = {}
+        are_shown = {row["group"] for row in done.rows}
+        for row in done.left_alone:
+            if row["group"] not in are_shown:
+                by_reason.setdefault(("left alone", row["why"]), []).append(row)
         for row in done.not_done:
             by_reason.setdefault((row["kind"], row["error"]), []).append(row)
         for (kind, why), its in by_reason.items():

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Iterable, Sequence, Set
 from typing import Final
 
+from protocol.group_kinds import kind_listed
 from protocol.messages.describe_groups import DescribedGroup
 from protocol.own.shim_group import PROTOCOL_TYPE
 from protocol.own.state_log import IN_ZOOKEEPER, Step
@@ -16,7 +17,7 @@ from shim.migration.looking import CLUSTER_SECONDS
 from shim.migration.looking.beside_shims import BesideShims, has_members
 from shim.migration.looking.statuses import Statuses
 from shim.migration.moving.changing import Changing
-from shim.migration.moving.hand_over import HandOver
+from shim.migration.moving.hand_over import HandOver, other_protocol
 from shim.migration.words import STEP_NAMES, UNKNOWN, Candidates, NotKnown, Planned, Refused
 from shim.offsets.cluster.describing import NOBODY, LiveGroup
 from shim.offsets.cluster.groups import ClusterGroups
@@ -70,7 +71,11 @@ class Planning:
             group for group in (live.keys() | in_zookeeper) - shims if self._is_here(group) and self._can_start(group)
         }
         in_doubt = [live[group] for group in names - in_zookeeper if self._placements.of(group) is Whose.UNKNOWN]
-        return Candidates(sorted(names - await self._with_nothing(in_doubt)), unanswered)
+        groups = sorted(names - await self._with_nothing(in_doubt))
+        # One that is served is at zookeeper, and goes on from there.
+        theirs = (live[group] for group in groups if group in live and self._placements.of(group) not in SERVED)
+        others = {each.group: why for each in theirs if (why := other_protocol(kind_listed(each.type)))}
+        return Candidates(groups, unanswered, others)
 
     async def _with_nothing(self, groups: Iterable[LiveGroup]) -> Set[str]:
         """Those that the cluster lists without members and offsets: until its next look for what has expired, it keeps

@@ -11,7 +11,7 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final
 
-from protocol.group_kinds import CLASSIC, kind_of
+from protocol.group_kinds import CLASSIC, Kind, kind_of
 from protocol.messages.describe_groups import DescribedGroup, DescribedGroupMember
 from protocol.messages.join_group import JoinGroupRequest
 from protocol.offsets_log import GroupMetadataValue, MemberMetadata, OffsetCommitKey, OffsetCommitValue
@@ -40,9 +40,8 @@ _OF_ANOTHER_KIND: Final = (
 )
 
 
-def _other_protocol(described: DescribedGroup) -> str:
+def other_protocol(kind: Kind) -> str:
     """Why one whose clients have another protocol than the classic one is not taken over; "" for one that has that."""
-    kind = kind_of(described)
     if kind is CLASSIC:
         return ""
     what_to_do = "delete it in the cluster" if kind.stays else "have them come with group.protocol=classic"
@@ -78,7 +77,7 @@ class HandOver:
             return f"it {too_early}"
         if described.protocol_type == PROTOCOL_TYPE:
             return "it is the group of shims that share a log on topics"
-        if why := _other_protocol(described):
+        if why := other_protocol(kind_of(described)):
             return why
         if described.group_state == DEAD and has_offsets:
             return _OF_ANOTHER_KIND
@@ -105,7 +104,7 @@ class HandOver:
             await self._changing.quiet(group, placement)
             # Whoever has come meanwhile, not through the shim, would go on at the cluster.
             described_last = await self._cluster_groups.described(group)
-            if why := _other_protocol(described_last):
+            if why := other_protocol(kind_of(described_last)):
                 raise Refused(f"group {group}: {why}")
             now_there = {each.member_id for each in described_last.members}
             if strangers := now_there - gathered.keys():
@@ -139,7 +138,7 @@ class HandOver:
                 raise Refused(
                     f"group {group} has {counted(count, 'member')} in the cluster: they go on from its offsets there"
                 )
-            if why := _other_protocol(described):
+            if why := other_protocol(kind_of(described)):
                 raise Refused(f"group {group}: {why}")
             if described.group_state == DEAD and await self._changing.cluster_offsets(group):
                 raise Refused(f"group {group}: {_OF_ANOTHER_KIND}")

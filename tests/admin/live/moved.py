@@ -48,6 +48,7 @@ class Moved:
     unheard: set[str] = field(default_factory=set)
     """Of ``groups``, those that the cluster or ZooKeeper has and the shim has not heard of."""
     unanswered: list[str] = field(default_factory=list)
+    left_alone: dict[str, str] = field(default_factory=dict)
     from_zookeeper: set[str] = field(default_factory=set)
     differing: dict[str, list[Difference]] = field(default_factory=dict)
     refused: dict[str, str] = field(default_factory=dict)
@@ -88,7 +89,7 @@ class Moved:
 
     async def candidates(self) -> Candidates:
         groups = [each.group for each in self.groups.values() if may_move("start", each)]
-        return Candidates(groups, self.unanswered)
+        return Candidates(groups, self.unanswered, self.left_alone)
 
     async def plan(self, groups: Sequence[str]) -> Sequence[Planned]:
         self.looks.append(len(groups))

@@ -139,6 +139,48 @@ def test_a_start_means_groups_that_the_shim_has_not_heard_of(moved: Moved, admin
     assert sorted(moved.begun[1:]) == ["heard", "old"]
 
 
+def test_groups_of_other_protocols_are_left_alone_and_told_of(moved: Moved, admin: str) -> None:
+    """All is done that `--all` means: it is no failure, in which a script would stop, each time."""
+    moved.add("etl", "web", "web-2")
+    moved.left_alone = dict.fromkeys(("web", "web-2"), "its clients have used the consumer protocol")
+    moved.refused |= moved.left_alone
+    told = "web, web-2: left alone: its clients have used the consumer protocol\n"
+    dry = offset_shim("migrate", "start", "--all", "--dry-run", "--admin", admin)
+    assert (dry.status, [line.split()[0] for line in dry.stdout.splitlines()], dry.stderr) == (
+        0,
+        ["GROUP", "etl"],
+        told,
+    )
+    started = offset_shim("migrate", "start", "--all", "--admin", admin)
+    assert (started.status, started.stderr, moved.begun) == (0, told, ["etl"])
+    again = offset_shim("migrate", "start", "--pattern", "*", "--admin", admin)
+    assert again.status == 0
+    assert again.stderr.startswith("no group that fits * can take that step")
+    assert again.stderr.endswith(told)
+    in_json = offset_shim("migrate", "start", "--pattern", "web", "--json", "--admin", admin)
+    assert (in_json.status, in_json.stderr) == (0, "")
+    assert in_json.json == {
+        "groups": [],
+        "not_done": [],
+        "left_alone": [{"group": "web", "why": "its clients have used the consumer protocol"}],
+    }
+    assert moved.begun == ["etl"]
+    named = offset_shim("migrate", "start", "web", "--admin", admin)
+    assert (named.status, named.stderr) == (1, "web: refused: its clients have used the consumer protocol\n")
+
+
+def test_a_plan_of_all_is_as_good_as_what_a_start_of_all_would_take(moved: Moved, admin: str) -> None:
+    moved.add("etl", "web")
+    moved.left_alone = {"web": "its clients have used the consumer protocol"}
+    moved.refused |= moved.left_alone
+    whole = offset_shim("migrate", "plan", "--admin", admin)
+    assert (whole.status, whole.stderr) == (0, "")
+    assert whole.stdout.splitlines()[2].endswith("its clients have used the consumer protocol")
+    assert offset_shim("migrate", "plan", "web", "--admin", admin).status == 1
+    moved.refused["etl"] = "a member is elsewhere"
+    assert offset_shim("migrate", "plan", "--admin", admin).status == 1
+
+
 def test_candidates_that_cannot_be_told(moved: Moved, admin: str, monkeypatch: pytest.MonkeyPatch) -> None:
     async def refused() -> list[str]:
         raise MoveRefused("ZooKeeper cannot be reached")

@@ -176,7 +176,7 @@ SCHEMAS: Final[Mapping[str, Schema]] = {
     "ResetDone": _object({"group": _TEXT, "cause": _TEXT, "offsets": _list(_ref("Change"))}),
     "Deletion": _object({"groups": _list(_TEXT)}, {"cause": _TEXT, "dry_run": _FLAG}),
     "Deleted": _object(_fields(Deleted, deleted=_FLAG)),
-    "Names": _object({"groups": _list(_TEXT)}),
+    "Names": _object({"groups": _list(_TEXT)}, {"left_alone": _list(_object({"group": _TEXT, "why": _TEXT}))}),
     "Which": _object({}, _WHICH),
     "Move": _object({}, _MOVE),
     "Start": _object({}, {**_MOVE, "from": {"type": "string", "enum": list(map(str, Source))}}),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Final
 
@@ -53,8 +53,8 @@ class MigrationPaths:
 
     async def candidates(self, request: web.Request) -> web.StreamResponse:
         move, choice, at = move_of(query_of(request))
-        names = await self._movable(move, choice, at)
-        return await send_all(request, JSON, list_in_pieces({}, "groups", names))
+        names, left_alone = await self._movable(move, choice, at)
+        return await send_all(request, JSON, list_in_pieces(_left_alone(left_alone), "groups", names))
 
     async def plan(self, request: web.Request) -> web.StreamResponse:
         async def step(names: Sequence[str]) -> list[Row]:
@@ -66,10 +66,14 @@ class MigrationPaths:
         if choice.names is None:
             async with asyncio.timeout(ANSWER_SECONDS):
                 known = await self._migration.candidates()
-            known = known._replace(groups=choice.fitting(known.groups))
-        more: Row = {"unanswered": [one_line(each) for each in known.unanswered]} if known.unanswered else {}
+            known = _fitting(choice, known)
+        unanswered: Row = {"unanswered": [one_line(each) for each in known.unanswered]} if known.unanswered else {}
         return await in_lines(
-            *(request, known.groups, step), together=_AT_ONCE, side_by_side=1, stopping=self._stopping, more=more
+            *(request, known.groups, step),
+            together=_AT_ONCE,
+            side_by_side=1,
+            stopping=self._stopping,
+            more={**unanswered, **_left_alone(known.left_alone)},
         )
 
     async def status(self, request: web.Request) -> web.StreamResponse:
@@ -105,7 +109,7 @@ class MigrationPaths:
             async with asyncio.timeout(ANSWER_SECONDS):
                 return [looked_row(await self._migration.look(name, move)) for name in names]
 
-        names = await self._movable(move, choice, at)
+        names, _ = await self._movable(move, choice, at)
         return await in_lines(request, names, step, together=1, side_by_side=_SIDE_BY_SIDE, stopping=self._stopping)
 
     # -- moving
@@ -138,9 +142,14 @@ class MigrationPaths:
         async def step(names: Sequence[str]) -> list[Row]:
             return [status_row(await make(name, said)) for name in names]
 
-        names = await self._movable(move, choice, at)
+        names, left_alone = await self._movable(move, choice, at)
         return await in_lines(
-            *(request, names, step), together=1, side_by_side=_SIDE_BY_SIDE, stopping=self._stopping, changes=True
+            *(request, names, step),
+            together=1,
+            side_by_side=_SIDE_BY_SIDE,
+            stopping=self._stopping,
+            more=_left_alone(left_alone),
+            changes=True,
         )
 
     # -- which groups
@@ -155,14 +164,14 @@ class MigrationPaths:
         async with asyncio.timeout(ANSWER_SECONDS):
             return choice.fitting(await meant())
 
-    async def _movable(self, move: str, choice: Choice, at: str | None) -> Sequence[str]:
-        """``move``: one of :data:`shim.admin.live.requests.choosing.MOVES`. Groups that are not named have to be at one
-        step, or it has to be said which is meant: done again after it was broken off, a move would be made twice with
-        some."""
+    async def _movable(self, move: str, choice: Choice, at: str | None) -> tuple[Sequence[str], Mapping[str, str]]:
+        """And of :class:`Candidates` what fits and is left alone. ``move``: one of
+        :data:`shim.admin.live.requests.choosing.MOVES`. Groups that are not named have to be at one step, or it has to
+        be said which is meant: done again after it was broken off, a move would be made twice with some."""
         if choice.names is not None:
-            return choice.names
+            return choice.names, {}
         if move == "start":  # what it is about, the shim need not have heard of
-            return await self._names(choice, self._all_candidates)
+            return await self._to_start(choice)
         async with asyncio.timeout(ANSWER_SECONDS):
             found = {each.group: each for each in await self._migration.status(None) if may_move(move, each)}
         steps = {name: found[name].step for name in choice.fitting(found)}
@@ -170,14 +179,32 @@ class MigrationPaths:
         if at is None and len(counts) > 1:
             they = ", ".join(f"{count} at {step}" for step, count in counts.items())
             raise BadRequest(f"these groups are at different steps, say at which: {they}")
-        return [name for name, step in steps.items() if at in (None, step)]
+        return [name for name, step in steps.items() if at in (None, step)], {}
 
-    async def _all_candidates(self) -> Sequence[str]:
+    async def _to_start(self, choice: Choice) -> tuple[Sequence[str], Mapping[str, str]]:
         """Raises Refused where there may be others."""
-        groups, unanswered = await self._migration.candidates()
-        if unanswered:
-            raise Refused(f"which groups there are is not known, name those that are meant: {'; '.join(unanswered)}")
-        return groups
+        async with asyncio.timeout(ANSWER_SECONDS):
+            known = await self._migration.candidates()
+        if known.unanswered:
+            why = "; ".join(known.unanswered)
+            raise Refused(f"which groups there are is not known, name those that are meant: {why}")
+        fitting = _fitting(choice, known)
+        return [name for name in fitting.groups if name not in fitting.left_alone], fitting.left_alone
 
     async def _served(self) -> Iterable[str]:
         return [each.group for each in await self._migration.status(None) if each.step != PASSED_THROUGH]
+
+
+def _fitting(choice: Choice, known: Candidates) -> Candidates:
+    groups = choice.fitting(known.groups)
+    left_alone = {name: known.left_alone[name] for name in groups if name in known.left_alone}
+    return known._replace(groups=groups, left_alone=left_alone)
+
+
+def _left_alone(left_alone: Mapping[str, str]) -> Row:
+    """Nothing where there are none."""
+    return (
+        {"left_alone": [{"group": name, "why": one_line(why)} for name, why in left_alone.items()]}
+        if left_alone
+        else {}
+    )
