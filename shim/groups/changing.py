@@ -4,9 +4,10 @@ decided: by the shim's coordinator of a group that it serves, by the cluster's o
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from protocol.errors import ErrorCode
 from protocol.group_kinds import CLASSIC
@@ -19,7 +20,11 @@ from shim.offsets.store import StoreError
 from shim.runtime import Runtime
 from shim.runtime.step import Step
 
+log = logging.getLogger(__name__)
+
 Answer = TypeVar("Answer")
+
+_ALARM_SECONDS: Final = 3.0
 
 
 class Changing:
@@ -77,6 +82,18 @@ class Changing:
         if ticket.elsewhere is not None and await ticket.elsewhere:
             raise NotCertain(f"group {group}: it is in the log, and not where else it has to be: {self._why(group)}")
         return answer
+
+    async def told_in_cluster(self, group: str) -> None:
+        """Where an alarm asks which of two offsets are right, wait until the cluster has what was decided here: whoever
+        looks next is told what is left of it. Not for long, and whatever comes of it: it is tried again."""
+        mirror = self._stores.mirror
+        if not mirror.alarm(group):
+            return
+        try:
+            async with asyncio.timeout(_ALARM_SECONDS):
+                await mirror.fed(group)
+        except (StoreError, TimeoutError) as error:
+            log.info("group %s: the cluster does not have its offsets yet, and the alarm stays: %r", group, error)
 
     def _why(self, group: str) -> str:
         return self._stores.why(group) or "the other store does not answer"

@@ -94,7 +94,8 @@ class Resetting:
         shown is looked at just before.
         """
         await self._refuse_missing([(each.topic, each.partition) for each in changes])
-        if await self._changing.is_served(group, opening=True):
+        served = await self._changing.is_served(group, opening=True)
+        if served:
             await self._changing.ready(group)
             await self._reset_here(group, changes, cause, Caller("offset-shim", f"/{host}"))
         else:
@@ -103,6 +104,8 @@ class Resetting:
             await self._reset_there(group, changes)
         # The message is the event: none is left out for others, however many there are in a minute.
         log.info("%s", f"group {group}: {_done(changes)} from {host}: {cause}")
+        if served:
+            await self._changing.told_in_cluster(group)
 
     # -- what there is
 
