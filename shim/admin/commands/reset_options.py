@@ -100,7 +100,8 @@ def scope_options(command: Command) -> Command:
 
 def target_of(given: Mapping[str, Any], group: str, topics: tuple[Row, ...], *, all_topics: bool) -> tuple[Row, str]:
     """What the shim is asked to plan, and the options as they were given, in a line. Raises UsageError."""
-    chosen = [name for name in _TARGETS if given[name.replace("-", "_")] not in (None, False)]
+    options = {name: given[name.replace("-", "_")] for name in _TARGETS}
+    chosen = [name for name, value in options.items() if value is not None and value is not False]  # 0 is an offset
     if len(chosen) != 1:
         given_are = f", not {_listed(chosen)} at once" if chosen else ""
         raise click.UsageError(f"To where? Give one of {_listed(_TARGETS)}{given_are}.")
@@ -109,7 +110,7 @@ def target_of(given: Mapping[str, Any], group: str, topics: tuple[Row, ...], *, 
         raise click.UsageError("Give --topic, or --all-topics: one of them.")
     if not (topics or all_topics or name in _BY_ITSELF):
         raise click.UsageError("Which offsets? Give --topic T, --topic T:0,1, or --all-topics.")
-    option, value = _TARGETS[name], given[name.replace("-", "_")]
+    option, value = _TARGETS[name], options[name]
     question: Row = {"group": group, option.field: option.value(value, group)}
     if topics:
         question["topics"] = _each_once(topics)

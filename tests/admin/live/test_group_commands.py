@@ -251,6 +251,8 @@ def test_a_shim_that_starts(command: tuple[str, ...]) -> None:
     ("options", "kind", "number"),
     [
         (("--to-offset", "7"), Kind.OFFSET, 7),
+        (("--to-offset", "0"), Kind.OFFSET, 0),
+        (("--shift-by", "0"), Kind.SHIFT, 0),
         (("--shift-by", "-7"), Kind.SHIFT, -7),
         (("--to-datetime", "2026-03-01T14:05"), Kind.TIME, 1_772_373_900_000),
         (("--to-datetime", "2026-03-01T14:05:00.000+01:00"), Kind.TIME, 1_772_370_300_000),
