@@ -42,6 +42,10 @@ class LoggedOnce:
         if before is None or before[:2] != why[:2]:
             self._log.log(level, "%s for now: %s", what, error)
 
+    def why(self, what: str) -> str:
+        """What is wrong with it; "" where nothing is, or it was not told of."""
+        return self._why[what].words if what in self._why else ""
+
     def _has_room(self, now: float) -> bool:
         if len(self._why) >= MOST:
             oldest = next(iter(self._why))

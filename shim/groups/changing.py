@@ -35,12 +35,16 @@ class Changing:
         self._placements = placements
         self._stores = stores
 
-    async def is_served(self, group: str, *, opening: bool) -> bool:
-        """Whether the shim serves it; if not, the cluster does. ``opening``: one that nobody knows is made. Raises
-        Refused, and NotKnown without ``opening``."""
+    async def is_served(self, group: str, *, opening: bool, within_seconds: float | None = None) -> bool:
+        """Whether the shim serves it; if not, the cluster does. ``opening``: one that nobody knows is made.
+        ``within_seconds``: how long each is waited for who is to say; None: as long as a request may take. Raises
+        Refused, UpstreamError, and NotKnown without ``opening``."""
         whose = self._placements.of(group)
         if whose is Whose.UNKNOWN:
-            error = await self._placements.find_out(group, CLASSIC if opening else None)
+            if within_seconds is None:
+                error = await self._placements.find_out(group, CLASSIC if opening else None)
+            else:
+                error = await self._found_out_soon(group, within_seconds)
             if error is not ErrorCode.NONE:
                 raise Refused(self._placements.not_found_out(group, error))
             whose = self._placements.of(group)
@@ -49,6 +53,15 @@ class Changing:
         if whose is Whose.CHANGING:
             raise Refused(f"group {group} changes hands now")
         return whose in SERVED
+
+    async def _found_out_soon(self, group: str, within_seconds: float) -> ErrorCode:
+        try:
+            return await self._placements.find_out_soon(group, within_seconds)
+        except TimeoutError:
+            seconds = f"{within_seconds:g} s"
+            raise Refused(
+                f"whether the cluster, or ZooKeeper, knows group {group} is not found out in {seconds}"
+            ) from None
 
     async def ready_to_look(self, group: str) -> None:
         """Wait until the log of a group that is served has what another place has. Raises Refused."""

@@ -32,7 +32,7 @@ class Deleting:
         return await self._looked(group, LOOK_SECONDS)
 
     async def _looked(self, group: str, within_seconds: float | None) -> Deleted:
-        served = await self._changing.is_served(group, opening=False)
+        served = await self._changing.is_served(group, opening=False, within_seconds=within_seconds)
         if served:
             await self._changing.ready(group)
         described = await self._looking.described(group, within_seconds)

@@ -8,7 +8,7 @@ from typing import TypeVar
 from shim.groups.changing import Changing
 from shim.groups.deleting import Deleting
 from shim.groups.history import History
-from shim.groups.looking import Looking
+from shim.groups.looking import LOOK_SECONDS, Looking
 from shim.groups.resetting import Resetting
 from shim.groups.words import Change, Deleted, Details, GroupLag, Moved, Plan, Refused, Scope, Target, Window
 from shim.migration.hands.placements import Placements
@@ -55,8 +55,9 @@ class Groups:
         be that there is no such group."""
         return await self._history.moves(group, window)
 
-    async def plan_reset(self, group: str, target: Target, scope: Scope) -> Plan:
-        return await _refused(self._resetting.plan(group, target, scope))
+    async def plan_reset(self, group: str, target: Target, scope: Scope, *, soon: bool = False) -> Plan:
+        """``soon``: brokers are waited for as by who only looks."""
+        return await _refused(self._resetting.plan(group, target, scope, LOOK_SECONDS if soon else None))
 
     async def reset(self, group: str, changes: Sequence[Change], cause: str, host: str) -> None:
         """Raises NotCertain besides."""

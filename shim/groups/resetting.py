@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Collection, Mapping, Sequence
 from typing import Final, NamedTuple
@@ -74,16 +75,17 @@ class Resetting:
         self._topics = topics
         self._clock = clock
 
-    async def plan(self, group: str, target: Target, scope: Scope) -> Plan:
-        """What a reset would do now; changes nothing."""
-        found = await self._found(group)
+    async def plan(self, group: str, target: Target, scope: Scope, within_seconds: float | None = None) -> Plan:
+        """What a reset would do now; changes nothing. ``within_seconds``: how long each broker is waited for; None: as
+        long as a request may take."""
+        found = await self._found(group, within_seconds)
         if target.kind in _OF_HISTORY and not found.served:
             raise Refused(f"group {group} is not served by the shim, which has no history of it then")
         if target.kind is Kind.UPSTREAM and not found.served:
             raise Refused(f"group {group} is not served by the shim: what the cluster has is what it goes on from")
-        then = await self._then(group, target, found)
-        partitions = await self._partitions(group, target, scope, found, then)
-        known = await self._known(target, partitions, found, then)
+        then = await self._then(group, target, found, within_seconds)
+        partitions = await self._partitions(group, target, scope, found, then, within_seconds)
+        known = await self._known(target, partitions, found, then, within_seconds)
         return Plan(group, found.state, planned(target, partitions, known), found.in_use)
 
     async def reset(self, group: str, changes: Sequence[Change], cause: str, host: str) -> None:
@@ -109,23 +111,23 @@ class Resetting:
 
     # -- what there is
 
-    async def _found(self, group: str) -> _Group:
+    async def _found(self, group: str, within_seconds: float | None) -> _Group:
         try:
-            served = await self._changing.is_served(group, opening=False)
+            served = await self._changing.is_served(group, opening=False, within_seconds=within_seconds)
         except NotKnown:
             return _Group(DEAD, True, {}, heard_of=False)
         if served:
             await self._changing.ready_to_look(group)
-        described = await self._looking.described(group)
+        described = await self._looking.described(group, within_seconds)
         _refuse_share_group(described)
         in_use = self._looking.in_use(described)
-        offsets = await self._looking.offsets(group)
+        offsets = await self._looking.offsets(group, within_seconds)
         return _Group(described.group_state, served, offsets, in_use=in_use)
 
-    async def _then(self, group: str, target: Target, found: _Group) -> Then:
+    async def _then(self, group: str, target: Target, found: _Group, within_seconds: float | None) -> Then:
         """What is to be had, of the past or of the cluster; empty for all other targets."""
         if target.kind is Kind.UPSTREAM:
-            there = await self._cluster_groups.offsets_of_one(group)
+            there = await self._cluster_groups.offsets_of_one(group, within_seconds)
             return Then({(at.topic, at.partition): each.offset for at, each in there.items()})
         if target.kind is Kind.HISTORY:
             if target.number > (now := self._clock.surely_not_before()):
@@ -145,7 +147,13 @@ class Resetting:
     # -- which partitions
 
     async def _partitions(
-        self, group: str, target: Target, scope: Scope, found: _Group, then: Then
+        self,
+        group: str,
+        target: Target,
+        scope: Scope,
+        found: _Group,
+        then: Then,
+        within_seconds: float | None,
     ) -> Collection[Partition]:
         meant: set[Partition] = set()
         before = then.offsets
@@ -153,31 +161,35 @@ class Resetting:
             # Of a group that was deleted, those that it had then.
             meant = set(found.offsets) or {at for at, offset in before.items() if offset != NO_OFFSET}
         elif scope.topics:
-            meant = await self._named(scope.topics)
+            meant = await self._named(scope.topics, within_seconds)
         by_itself = {Kind.FILE: set(target.offsets), Kind.UNDO: set(before), Kind.UPSTREAM: set(before)}
         if target.kind in by_itself:
             meant = by_itself[target.kind] & meant if meant else by_itself[target.kind]
         if not meant:
             raise Refused(f"group {group}: {_why_none(target, found, then)}")
-        await self._refuse_missing(meant)
+        await self._refuse_missing(meant, within_seconds)
         return meant
 
-    async def _named(self, topics: Mapping[str, Sequence[int] | None]) -> set[Partition]:
-        counts = await self._counts(topics)
+    async def _named(self, topics: Mapping[str, Sequence[int] | None], within_seconds: float | None) -> set[Partition]:
+        counts = await self._counts(topics, within_seconds)
         found: set[Partition] = set()
         for topic, partitions in topics.items():
             found.update((topic, number) for number in (range(counts[topic]) if partitions is None else partitions))
         return found
 
-    async def _refuse_missing(self, partitions: Collection[Partition]) -> None:
-        counts = await self._counts({topic for topic, _ in partitions})
+    async def _refuse_missing(self, partitions: Collection[Partition], within_seconds: float | None = None) -> None:
+        counts = await self._counts({topic for topic, _ in partitions}, within_seconds)
         missing = sorted(at for at in partitions if not 0 <= at[1] < counts[at[0]])
         if missing:
             raise Refused(f"there is no partition {_some(missing)}")
 
-    async def _counts(self, topics: Collection[str]) -> dict[str, int]:
+    async def _counts(self, topics: Collection[str], within_seconds: float | None) -> dict[str, int]:
         """How many partitions each has. Raises Refused for one that is not there."""
-        view = await self._topics.one(sorted(topics))
+        try:
+            async with asyncio.timeout(within_seconds):
+                view = await self._topics.one(sorted(topics))
+        except TimeoutError:
+            raise UpstreamError(f"no broker has said in {within_seconds:g} s which topics there are") from None
         if unknown := sorted(topic for topic in topics if topic not in view):
             raise Refused(f"whether there is a topic {unknown[0]} cannot be found out now")
         if missing := sorted(topic for topic in topics if view[topic] is None):
@@ -186,18 +198,28 @@ class Resetting:
 
     # -- where the logs begin and end
 
-    async def _known(self, target: Target, partitions: Collection[Partition], found: _Group, then: Then) -> Known:
-        starts = await self._ends(partitions, EARLIEST)
-        ends = await self._ends(partitions, LATEST)
+    async def _known(
+        self,
+        target: Target,
+        partitions: Collection[Partition],
+        found: _Group,
+        then: Then,
+        within_seconds: float | None,
+    ) -> Known:
+        starts = await self._ends(partitions, EARLIEST, within_seconds)
+        ends = await self._ends(partitions, LATEST, within_seconds)
         at_time: dict[Partition, int] = {}
         if target.kind is Kind.TIME:
-            offsets = await self._ends(partitions, target.number)
+            offsets = await self._ends(partitions, target.number, within_seconds)
             at_time = {at: offset for at, offset in offsets.items() if offset != NO_RECORD}
         return Known(found.offsets, starts, ends, at_time, *then[:-1])
 
-    async def _ends(self, partitions: Collection[Partition], timestamp: int) -> dict[Partition, int]:
+    async def _ends(
+        self, partitions: Collection[Partition], timestamp: int, within_seconds: float | None
+    ) -> dict[Partition, int]:
         offsets: dict[Partition, int] = {}
-        for at, end in (await log_ends(self._brokers, partitions, timestamp)).items():
+        found = await log_ends(self._brokers, partitions, timestamp, within_seconds=within_seconds)
+        for at, end in found.items():
             if isinstance(end, UpstreamError):
                 raise end
             offsets[at] = end

@@ -153,9 +153,9 @@ class AllGroups:
         found: Sequence[Moved] | None = await self._all.about(group, "history", group, window)
         return found
 
-    async def plan_reset(self, group: str, target: Target, scope: Scope) -> Plan:
+    async def plan_reset(self, group: str, target: Target, scope: Scope, *, soon: bool = False) -> Plan:
         """See :class:`shim.admin.live.asked.groups.Groups`."""
-        return Plan(*await self._all.about(group, "plan_reset", group, target, scope))
+        return Plan(*await self._all.about(group, "plan_reset", group, target, scope, soon=soon))
 
     async def reset(self, group: str, changes: Sequence[Change], cause: str, host: str) -> None:
         """See :class:`shim.admin.live.asked.groups.Groups`."""

@@ -161,6 +161,23 @@ def test_what_is_known_is_planned_and_not_taken_for_all(
             assert of_these(rows, elsewhere, "state") == {elsewhere[0]: "Empty"}
 
 
+def test_a_look_at_a_group_that_nobody_has_heard_of_names_the_broker(
+    cluster: Cluster, coordinators: None, tmp_path: Path, make_topic: TopicFactory, fresh_name: Callable[[], str]
+) -> None:
+    """It was found out as for a client, who has all the time that a request may take."""
+    topic = make_topic()
+    (lost,), (there,) = by_hanging(cluster, fresh_name, 1)
+    broker = hanging(cluster)
+    why = f"the cluster cannot be asked: broker {HANGS} at {broker.host}:{broker.port} has not answered in 3 s"
+    with administered(cluster, tmp_path / "data") as at, hung(broker.pid):
+        deleted = offset_shim("groups", "delete", lost, there, "--dry-run", "--json", "--admin", at.address)
+        reset = ("groups", "reset", lost, "--to-offset", "0", "--topic", topic, "--dry-run")
+        refused = offset_shim(*reset, "--admin", at.address)
+    assert {each["group"]: each["kind"] for each in deleted.json["not_done"]} == {lost: "refused", there: "not known"}
+    assert why in [each["error"] for each in deleted.json["not_done"]]
+    assert (refused.status, refused.stderr.splitlines()[-1]) == (1, f"Error: {why}")
+
+
 async def test_the_guard_looks_at_the_groups_of_the_others(
     cluster: Cluster,
     coordinators: None,

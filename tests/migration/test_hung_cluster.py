@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -55,10 +56,15 @@ def test_every_look_tells_what_it_could_not_ask(
             described = asked("groups", "describe", theirs)
             deleted = asked("groups", "delete", theirs, "--dry-run")
             listed = asked("groups", "list", "--lag")
-        answers = verified, looked, planned, described, deleted, listed
+            of_nobody = asked("groups", "delete", fresh_name(), "--dry-run")
+            resets = [
+                asked("groups", "reset", group, "--to-earliest", "--topic", topic, "--dry-run")
+                for group in (theirs, ours[0], fresh_name())
+            ]
+        answers = verified, looked, planned, described, deleted, listed, of_nobody, *resets
         assert [each.status for each in answers] == [1] * len(answers)
         for each in answers:
-            assert "not answered in 3 s" in each.stderr or "not said in 3 s" in each.stderr
+            assert re.search(r"not answered in 3 s|not said in 3 s|no broker has said in 3 s", each.stderr), each
         assert f"{', '.join(ours)}: refused: cannot be compared: " in verified.stderr, "once, and not for each"
         assert "not all groups are known: " in planned.stderr
         assert f"group {theirs} is passed through, and not told of: " in described.stderr
@@ -77,6 +83,11 @@ def test_a_plan_while_zookeeper_hangs(
         hung(zookeeper.pid),
     ):
         planned = at.migrate("plan", *groups)
+        of_nobody = fresh_name()
+        deleted = offset_shim("groups", "delete", of_nobody, "--dry-run", "--admin", at.address)
+    assert deleted.status == 1
+    whether = f"whether the cluster, or ZooKeeper, knows group {of_nobody} is not found out in 3 s"
+    assert deleted.stderr.splitlines()[-1] == f"{of_nobody}: refused: {whether}"
     assert planned.status == 1
     rows = planned.json["groups"]
     assert sorted(each["group"] for each in rows) == groups

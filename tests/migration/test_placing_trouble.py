@@ -107,10 +107,12 @@ async def test_the_cluster_was_asked_where_zookeeper_was_not(
 
 
 async def test_what_is_told_is_whose_fault_it_is(places: _Places, placements: Placements) -> None:
-    places.cluster_away = {"g"}
-    (error,) = await _found(placements, "g")
-    assert placements.not_found_out("g", error).startswith(
-        "the cluster, or ZooKeeper, cannot be asked about group g now"
-    )
+    places.cluster_away, places.zookeeper_away = {"g"}, {"h"}
+    for group, what in (("g", _cluster("g")), ("h", _zookeeper("h"))):
+        (error,) = await _found(placements, group)
+        assert placements.not_found_out(group, error) == f"{what} for now: it is away"
+    # Of more kinds of trouble than are remembered.
+    told = placements.not_found_out("i", ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+    assert told.startswith("the cluster, or ZooKeeper, cannot be asked about group i now")
     # As of a disk that is full.
     assert placements.not_found_out("g", ErrorCode.NOT_COORDINATOR) == "group g: the log answers NOT_COORDINATOR"

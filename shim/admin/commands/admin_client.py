@@ -64,12 +64,12 @@ class RunningShim:
 
     def get(self, path: str, query: Sequence[tuple[str, str]] = ()) -> Any:
         """The document. Raises NotKnown besides."""
-        with self._looking(), self._sent("GET", f"{path}?{urlencode(query)}" if query else path) as response:
+        with self._looking(), self._sent("GET", _with_query(path, query)) as response:
             return self._document(response)
 
-    def ask(self, path: str, question: Row) -> Any:
+    def ask(self, path: str, question: Row, query: Sequence[tuple[str, str]] = ()) -> Any:
         """As :meth:`get`, where the question takes a body."""
-        with self._looking(), self._sent("POST", path, encoded(question)) as response:
+        with self._looking(), self._sent("POST", _with_query(path, query), encoded(question)) as response:
             return self._document(response)
 
     @contextmanager
@@ -234,6 +234,10 @@ class RunningShim:
     def _wrong_port(self) -> str:
         over_tls = "" if self._tls is not None else ". A shim that speaks TLS there is asked with --admin-ca-file"
         return f"if clients bootstrap there, it is the wrong port{over_tls}"
+
+
+def _with_query(path: str, query: Sequence[tuple[str, str]]) -> str:
+    return f"{path}?{urlencode(query)}" if query else path
 
 
 def in_parts(names: Iterable[str]) -> Iterator[list[str]]:

@@ -94,7 +94,7 @@ def reset_command(
         raise click.UsageError("Give --dry-run, or --execute: one of them.")
     question, options = target_of(given, group, topics, all_topics=all_topics)
     shim = shim_at(admin)
-    planned = _planned(shim, question)
+    planned = _planned(shim, question, dry_run=dry_run)
     plan, changing, is_new = planned
     if not json_wanted:
         _show(planned)
@@ -126,10 +126,10 @@ class _Planned(NamedTuple):
     is_new: bool
 
 
-def _planned(shim: RunningShim, question: Row) -> _Planned:
+def _planned(shim: RunningShim, question: Row, *, dry_run: bool) -> _Planned:
     if by_history(question) and has_history_elsewhere(shim):  # first, as it may be why there is nothing to be set
         tell_of_history_elsewhere()
-    plan: Row = shim.ask("/v1/groups/reset/plan", question)
+    plan: Row = shim.ask("/v1/groups/reset/plan", question, [("dry_run", "true")] if dry_run else ())
     # What is committed is committed once more where that is asked for: the cluster may keep another one until then.
     again = "to_current" in question
     changing = [row for row in plan["offsets"] if again or row["offset"] != row["new_offset"]]

@@ -147,6 +147,9 @@ class Placements:
         if self._runtime.coordinator(number) is None:
             return f"the partition of group {group} is {self._runtime.where_it_is(number)}"
         if error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+            for what in (_cluster_not_asked(group), _zookeeper_not_asked(group)):
+                if why := self._trouble.why(what):
+                    return f"{what} for now: {why}"
             return f"the cluster, or ZooKeeper, cannot be asked about group {group} now: {error.name}"
         return f"group {group}: the log answers {error.name}"
 
@@ -176,6 +179,13 @@ class Placements:
             self._finding[group_id, opens] = task
             task.add_done_callback(lambda _: self._finding.pop((group_id, opens), None))
         return await asyncio.shield(task)  # others may wait for it, too
+
+    async def find_out_soon(self, group_id: str, within_seconds: float) -> ErrorCode:
+        """As :meth:`find_out`, of one that nothing makes, for who does not wait for longer. Raises UpstreamError, which
+        names a broker that has not answered by then, and TimeoutError where others than brokers are waited for."""
+        await self._cluster_groups.described(group_id, within_seconds)
+        async with asyncio.timeout(within_seconds):
+            return await self.find_out(group_id, None)
 
     async def _find_out(self, group_id: str, opens: Kind | None) -> ErrorCode:
         in_zookeeper = False

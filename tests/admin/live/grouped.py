@@ -72,7 +72,7 @@ class Grouped:
             return None
         return [MOVED._replace(before=before) for before in (None, -1, 5)]
 
-    async def plan_reset(self, group: str, target: Target, scope: Scope) -> Plan:
+    async def plan_reset(self, group: str, target: Target, scope: Scope, *, soon: bool = False) -> Plan:
         self.planned.append((group, target, scope))
         return Plan(group, self.state, self.planned_changes, self.hindrance)
 

@@ -69,7 +69,7 @@ class Slow(Grouped):
 
     let: threading.Event = field(default_factory=threading.Event)
 
-    async def plan_reset(self, group: str, target: Target, scope: Scope) -> Plan:
+    async def plan_reset(self, group: str, target: Target, scope: Scope, *, soon: bool = False) -> Plan:
         await asyncio.to_thread(self.let.wait, TIME_LIMIT_SECONDS)
         return await super().plan_reset(group, target, scope)
 
@@ -367,7 +367,7 @@ class Looked(Grouped):
         await asyncio.Event().wait()
         return await super().details(group)
 
-    async def plan_reset(self, group: str, target: Target, scope: Scope) -> Plan:
+    async def plan_reset(self, group: str, target: Target, scope: Scope, *, soon: bool = False) -> Plan:
         self.under_way.set()
         await asyncio.Event().wait()
         return await super().plan_reset(group, target, scope)

@@ -41,8 +41,8 @@ class Groups(Protocol):
         """The oldest first; None where there is none of the group, whatever the window, be there such a group or
         not."""
 
-    async def plan_reset(self, group: str, target: Target, scope: Scope) -> Plan:
-        """What a reset would do now."""
+    async def plan_reset(self, group: str, target: Target, scope: Scope, *, soon: bool = False) -> Plan:
+        """What a reset would do now. ``soon``: brokers are waited for as by who only looks."""
 
     async def reset(self, group: str, changes: Sequence[Change], cause: str, host: str) -> None:
         """Set all of them, each only if its offset is still the one that the change says, or none. ``host``: the

@@ -56,7 +56,9 @@ DESCRIBED: Final[Mapping[tuple[str, str], Described]] = {
         "History",
         ("group!", "topic", "partition", "since_ms", "last", "all"),
     ),
-    ("POST", "/v1/groups/reset/plan"): Described("What a reset would do", "ResetPlan", body="ResetWanted"),
+    ("POST", "/v1/groups/reset/plan"): Described(
+        "What a reset would do", "ResetPlan", ("dry_run",), body="ResetWanted"
+    ),
     ("POST", "/v1/groups/reset"): Described("Set offsets: all or none", "ResetDone", body="Reset", changes=True),
     ("POST", "/v1/groups/delete"): Described("Delete groups", "Deleted", body="Deletion", lines=True, changes=True),
     ("GET", "/v1/migrate/candidates"): Described(

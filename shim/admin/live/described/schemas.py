@@ -93,6 +93,7 @@ PARAMETERS: Final[Mapping[str, Schema]] = {
     "last": {"schema": _COUNT, "description": "So many of the newest, of those that are wanted"},
     "partition": {"schema": _list(_TEXT), "description": "TOPIC:NUMBER; beside topics: what is one of either"},
     "all": {"schema": _FLAG, "description": "Also commits of the offset that was there, for no cause; else left out"},
+    "dry_run": {"schema": _FLAG, "description": "Brokers are waited for no longer than by who only looks"},
     "move": {"schema": {"type": "string", "enum": list(MOVES)}},
     "at": {"schema": _STEP},
     "search": {"schema": _TEXT, "description": "A part of the name, in any case"},

@@ -16,7 +16,13 @@ from shim.admin.live.over_http.receiving import body_of, query_of
 from shim.admin.live.over_http.sending import send_all
 from shim.admin.live.requests.choosing import Choice, choice_of
 from shim.admin.live.requests.fields import BadRequest
-from shim.admin.live.requests.resets import deletion_wanted, history_wanted, plan_wanted, reset_wanted
+from shim.admin.live.requests.resets import (
+    deletion_wanted,
+    history_wanted,
+    is_dry_run,
+    plan_wanted,
+    reset_wanted,
+)
 from shim.admin.live.shown.documents import JSON, Row, list_in_pieces
 from shim.admin.live.shown.group_rows import change_row, deleted_row, details_row, moved_row, offset_row, plan_row
 from shim.admin.live.shown.migration_rows import status_row
@@ -76,9 +82,9 @@ class GroupPaths:
         return await send_all(request, JSON, list_in_pieces({"group": group}, "moves", map(moved_row, moves or ())))
 
     async def plan_reset(self, request: web.Request) -> web.StreamResponse:
-        wanted = plan_wanted(await body_of(request))
+        wanted, soon = plan_wanted(await body_of(request)), is_dry_run(query_of(request))
         async with asyncio.timeout(ANSWER_SECONDS):
-            plan = await self._groups.plan_reset(*wanted)
+            plan = await self._groups.plan_reset(*wanted, soon=soon)
         return json_response(plan_row(plan))
 
     async def reset(self, request: web.Request) -> web.StreamResponse:

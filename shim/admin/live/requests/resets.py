@@ -18,6 +18,7 @@ from shim.admin.live.requests.fields import (
     names_in,
     number_in,
     number_of,
+    once_in,
     text_of,
 )
 
@@ -63,6 +64,11 @@ def plan_wanted(body: bytes) -> PlanWanted:
     return PlanWanted(group_in(document), target, scope)
 
 
+def is_dry_run(query: str) -> bool:
+    """Reads ``dry_run=true``, beside a plan: a field of its body an older shim would refuse. Raises BadRequest."""
+    return _flag_in(fields_of(query, ("dry_run",)), "dry_run")
+
+
 def reset_wanted(body: bytes) -> ResetWanted:
     """Reads ``{"group": G, "offsets": [{"topic", "partition", "offset", "new_offset"}…], "cause": TEXT}``; null is no
     offset. Raises BadRequest."""
@@ -87,11 +93,8 @@ def history_wanted(query: str) -> tuple[str, Window]:
     if len(given["group"]) != 1:
         raise BadRequest("one group has to be named: history?group=…")
     since_ms, last = number_in(given, "since_ms"), number_in(given, "last")
-    if len(given["all"]) > 1 or not _FLAGS.keys() >= set(given["all"]):
-        raise BadRequest("all can be true or false")
     partitions = frozenset(map(_partition, given["partition"]))
-    all_commits = any(_FLAGS[each] for each in given["all"])
-    return given["group"][0], Window(since_ms, given["topic"], last, partitions, all_commits)
+    return given["group"][0], Window(since_ms, given["topic"], last, partitions, _flag_in(given, "all"))
 
 
 def _partition(text: str) -> Partition:
@@ -109,6 +112,14 @@ def _flag(value: object, name: str) -> bool:
     if not isinstance(value, bool):
         raise BadRequest(f"{name} can be true or false")
     return value
+
+
+def _flag_in(given: Mapping[str, Sequence[str]], name: str) -> bool:
+    """Of a query; false where it is not there."""
+    text = once_in(given, name)
+    if text is not None and text not in _FLAGS:
+        raise BadRequest(f"{name} can be true or false")
+    return text is not None and _FLAGS[text]
 
 
 def _offset_or_none(row: Mapping[str, object], name: str) -> int:
