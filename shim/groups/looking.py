@@ -9,6 +9,7 @@ from typing import Final
 
 from protocol.consumer import decode_assignment
 from protocol.errors import DecodeError, ErrorCode
+from protocol.group_kinds import CLASSIC, kind_of
 from protocol.messages.describe_groups import DescribedGroup, DescribedGroupMember
 from protocol.own.state_log import Hands
 from shim.coordinator import GroupCoordinator, Presence
@@ -62,7 +63,8 @@ class Looking:
         present = {each.member_id: each for each in self._presences(group)}
         now_ms = self._clock.now()
         members = [_member(each, described, present.get(each.member_id), now_ms) for each in described.members]
-        assigned = {at for member in members for at in member.partitions or ()}
+        # Of a share group it is not the offsets of these that are committed.
+        assigned = {at for member in members for at in member.partitions or () if not kind_of(described).stays}
         offsets = {**dict.fromkeys(assigned, NO_OFFSET), **await self.offsets(group, LOOK_SECONDS)}
         times = self._coordinator(group).commit_times(group) if self._is_served(group) else {}
         return Details(
@@ -198,7 +200,7 @@ def _total(offsets: Mapping[Partition, int], ends: Mapping[Partition, int | Upst
 def _member(member: DescribedGroupMember, group: DescribedGroup, presence: Presence | None, now_ms: int) -> Member:
     told = Member(
         *(member.member_id, member.group_instance_id, member.client_id, member.client_host),
-        _assigned(member) if group.protocol_type == _CONSUMER_PROTOCOL else None,
+        _assigned(member) if _tells_partitions(group) else None,
     )
     if presence is None:
         return told
@@ -208,6 +210,12 @@ def _member(member: DescribedGroupMember, group: DescribedGroup, presence: Prese
         removed_ms=presence.removed_ms,
         is_silent=presence.is_silent(now_ms),
     )
+
+
+def _tells_partitions(group: DescribedGroup) -> bool:
+    """Whether assignments are in the bytes of the consumers' protocol: of other kinds than the classic one they are, or
+    none."""
+    return group.protocol_type == _CONSUMER_PROTOCOL or kind_of(group) is not CLASSIC
 
 
 def _assigned(member: DescribedGroupMember) -> list[Partition] | None:

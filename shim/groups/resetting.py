@@ -278,7 +278,7 @@ def _refuse_share_group(described: DescribedGroup) -> None:
     if kind_of(described).stays:
         raise Refused(
             f"group {described.group_id} is a share group, whose offsets are no committed ones: reset them with "
-            "Kafka's ShareGroupCommand"
+            "kafka-share-groups.sh --reset-offsets"
         )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Callable, Iterator
+from itertools import count
 from pathlib import Path
 from typing import Final
 
@@ -72,6 +73,12 @@ def test_javas_tools_go_through_to_the_cluster(
             told = at.status(group)
             assert (told["offsets_storage"], told["state"], told["type"]) == ("upstream", "Stable", "Share")
             assert told["cause"] == "its clients have the protocol of share groups (KIP-932), which the cluster serves"
+            described = offset_shim("groups", "describe", group, "--json", "--admin", at.address).json
+            (member,) = described["member_details"]
+            assert (member["partitions"], described["offsets"]) == ([{"topic": topic, "partition": 0}], [])
+            shown = offset_shim("groups", "describe", group, "--admin", at.address).stdout.splitlines()
+            assert shown[-2].endswith(f" {topic}:0")
+            assert shown[-1].startswith("no committed offsets: where a share group stands kafka-share-groups.sh ")
             (planned,) = at.migrate("plan", group).json["groups"]
             assert "the protocol of share groups (KIP-932)" in planned["hindrance"]
             (refused,) = at.migrate("start", group, "--yes").json["not_done"]
@@ -102,6 +109,28 @@ def test_javas_tools_go_through_to_the_cluster(
             assert librdkafkas.commit_sync() == {TopicPartition(topic, 0): None}
         java_tool(_GROUPS, *bootstrap, "--delete", "--group", group)
         assert group not in java_tool(_GROUPS, *bootstrap, "--list").stdout
+
+
+def test_one_is_the_clusters_where_new_groups_are_passed_through(
+    broker: Broker, tmp_path: Path, make_topic: TopicFactory, group: str
+) -> None:
+    topic = make_topic()
+    with (
+        administered(broker, tmp_path / "data", **{"group.new.served": "false"}) as at,
+        ShareConsumer({"bootstrap.servers": at.shim.bootstrap, "group.id": group}) as consumer,
+    ):
+        consumer.subscribe([topic])
+        read: list[str] = []
+        deadline = time.monotonic() + 60
+        for written in count(step=10):
+            assert time.monotonic() < deadline
+            write(at.shim.bootstrap, topic, 0, range(written, written + 10))
+            read += [(message.value() or b"").decode() for message in consumer.poll(1.0)]
+            if read:
+                break
+        told = at.status(group)
+        assert (told["offsets_storage"], told["state"], told["type"]) == ("upstream", "Stable", "Share")
+        assert told["cause"] == "its clients have the protocol of share groups (KIP-932), which the cluster serves"
 
 
 def test_one_that_nobody_is_in_is_the_clusters(

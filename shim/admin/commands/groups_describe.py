@@ -7,6 +7,7 @@ from typing import Final
 
 import click
 
+from protocol.group_kinds import SHARE
 from shim.admin.commands.asking import of_one_group
 from shim.admin.commands.console import in_one_line, json_option, number_shown, print_json, print_table, shown
 from shim.admin.commands.hints import pasteable
@@ -22,6 +23,8 @@ from shim.counted import counted, lasting
 
 _GIVEN_ID: Final = re.compile(r".*-([0-9a-f]{8})-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.DOTALL)
 """The client's id or its instance's, and a UUID."""
+
+_SHARE_GROUPS_TOOL: Final = "kafka-share-groups.sh --describe --offsets"
 
 
 @click.command("describe", short_help="One group: step, members, offsets and lag.")
@@ -86,6 +89,8 @@ def _describe(row: Row) -> None:
         _show_members(row["member_details"], row.get("now_ms"))
     if row["offsets"]:
         _show_offsets(row["offsets"])
+    elif row["type"] == SHARE.type:
+        click.echo(f"no committed offsets: where a share group stands {_SHARE_GROUPS_TOOL} says")
     else:
         click.echo("no offsets")
 

@@ -44,8 +44,8 @@ def tell(
         for row in done.left_alone:
             if row["group"] not in are_shown:
                 by_reason.setdefault(("left alone", row["why"]), []).append(row)
-        for row in done.not_done:
-            by_reason.setdefault((row["kind"], row["error"]), []).append(row)
+        for row in done.not_done:  # what is the same of many is one line
+            by_reason.setdefault((row["kind"], row["error"].removeprefix(f"group {row['group']}: ")), []).append(row)
         for (kind, why), its in by_reason.items():
             tell_beside(f"{some_shown(its, name_shown)}: {kind}: {shown(why)}")
     if done.broken_off is not None:

@@ -7,7 +7,7 @@ import { historyPart } from "./history.js";
 import { Samples } from "./lag.js";
 import { sayMissing } from "./missing.js";
 import { moveButtons } from "./moves.js";
-import { ago, count, duration, plural, short, stepOf, time } from "./words.js";
+import { ago, count, duration, kindOf, plural, short, stepOf, time } from "./words.js";
 
 const LIMIT = 100;
 const NAMED = 5;
@@ -17,6 +17,7 @@ const MEMBERS = [{ label: "Client id" }, { label: "Host" }, { label: "Member id"
 export function groupView(root, group, pollNow) {
   const step = badge("…");
   const state = badge("…");
+  const kind = badge("");
   const alarm = el("p", { class: "alarm", hidden: true });
   const buttons = moveButtons(pollNow);
   const since = el("p", { class: "quiet" });
@@ -27,7 +28,7 @@ export function groupView(root, group, pollNow) {
   const partitions = table("Partitions", PARTITIONS, "stack");
   const members = table("Members", MEMBERS, "stack");
   const noMembers = el("p", { class: "quiet" }, "No members.");
-  const noOffsets = el("p", { class: "quiet" }, "No offsets.");
+  const noOffsets = el("p", { class: "quiet" });
   const history = historyPart(group);
   let offset = 0;
   let newest = null;
@@ -41,7 +42,7 @@ export function groupView(root, group, pollNow) {
 
   root.append(
     el("p", { class: "path" }, el("a", { href: "#/groups" }, "Groups"), " / "),
-    el("div", { class: "title" }, el("h1", {}, name(group)), step, state),
+    el("div", { class: "title" }, el("h1", {}, name(group)), step, state, kind),
     alarm,
     since,
     rebalance,
@@ -96,6 +97,9 @@ export function groupView(root, group, pollNow) {
     samples.add(Date.now(), lag);
     setBadge(step, stepOf(told));
     setBadge(state, told.state);
+    setBadge(kind, kindOf(told));
+    kind.hidden = kindOf(told) === "";
+    setText(noOffsets, told.type === "Share" ? "No committed offsets: where a share group stands kafka-share-groups.sh --describe --offsets says." : "No offsets.");
     alarm.hidden = !told.alarm;
     setText(alarm, told.alarm);
     setText(since, told.changed_ms === null ? "" : `At this step since ${time(told.changed_ms)}${told.cause ? `: ${told.cause}` : ""}`);

@@ -4,7 +4,7 @@ import { get } from "./api.js";
 import { spark } from "./charts.js";
 import { badge, cell, el, keyed, name, pager, setBadge, setText, table } from "./dom.js";
 import { Samples } from "./lag.js";
-import { STEPS, count } from "./words.js";
+import { STEPS, count, kindOf } from "./words.js";
 
 const LIMIT = 50;
 const TYPING_MS = 200;
@@ -67,18 +67,21 @@ export function groupsView(root, _, pollNow) {
 function groupRow(row) {
   const step = badge(row.step);
   const state = badge(row.state);
+  const kind = badge("");
   const members = cell("Members", "number");
   const lag = cell("Lag", "number");
   const line = spark();
   const seen = new Samples(MOST_SEEN);
   const alarm = el("span", { class: "alarm", hidden: true });
   const link = el("a", { href: `#/group/${encodeURIComponent(row.group)}` }, name(row.group));
-  const node = el("tr", { role: "row" }, cell("Group", "first", link, alarm), cell("Step", "", step), cell("State", "", state), members, lag, cell("Lag over time", "", line.node));
+  const node = el("tr", { role: "row" }, cell("Group", "first", link, alarm), cell("Step", "", step), cell("State", "", state, " ", kind), members, lag, cell("Lag over time", "", line.node));
   return {
     node,
     update(now) {
       setBadge(step, now.step);
       setBadge(state, now.state);
+      setBadge(kind, kindOf(now));
+      kind.hidden = kindOf(now) === "";
       setText(members, count(now.members));
       setText(lag, count(now.lag));
       if (now.lag !== null) seen.add(Date.now(), now.lag);

@@ -10,6 +10,11 @@ export function stepOf(row) {
   return `${row.offsets_storage}${row.dual_commit_enabled ? "+dual" : ""}`;
 }
 
+/** Of a group whose clients have another protocol than the classic one, which kind it is: of the others there is nothing to say. */
+export function kindOf(row) {
+  return row.type === "Classic" ? "" : `${row.type} group`;
+}
+
 export function count(number) {
   return number === null || number === undefined ? "–" : number.toLocaleString("en");
 }

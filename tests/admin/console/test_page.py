@@ -130,6 +130,28 @@ def test_moves_are_shown_in_parts_the_newest_first(admin: str, browser: Browser,
     assert browser.overflow() <= 0
 
 
+def test_a_group_of_another_protocol_is_told_as_such(browser: Browser) -> None:
+    moved = Moved()
+    moved.add("web", "shared")
+    moved.groups["shared"] = moved.groups["shared"]._replace(type="Share")
+    grouped = Grouped(moved)
+    grouped.without_offsets = True
+    with admin_of(moved, grouped) as address:
+        browser.open(f"http://{address}/#/groups")
+        browser.until("document.querySelectorAll('tbody tr').length === 2")
+        kinds = (
+            "[...document.querySelectorAll('tbody td[data-label=State]')].map((each) => each.innerText.trim()).sort()"
+        )
+        assert browser.run(f"return {kinds}") == ["Stable", "Stable Share group"]
+        browser.open(f"http://{address}/#/group/shared")
+        browser.until("document.querySelector('.title')?.innerText.includes('Share group')")
+        says = "where a share group stands kafka-share-groups.sh --describe --offsets says"
+        browser.until(f"document.body.innerText.includes('No committed offsets: {says}')")
+        browser.open(f"http://{address}/#/group/web")
+        browser.until("document.body.innerText.includes('No offsets.')")
+        assert not browser.run("return document.querySelector('.title').innerText.includes('group')")
+
+
 def test_who_committed_last_is_not_known_of_a_group_that_the_cluster_has(admin: str, browser: Browser) -> None:
     told = "[...document.querySelectorAll('.tile')].map((each) => each.textContent).join()"
     for group, step in enumerate(STEPS):

@@ -33,7 +33,7 @@ class Grouped:
     """A :class:`shim.admin.live.asked.groups.Groups` of the groups in ``moved``. ``uncertain``: of these nobody knows
     what becomes of what is asked. ``planned``, ``resets`` and ``deleted``: what was asked for. ``hangs`` and
     ``breaks``: a reset does. ``planned_changes`` and ``state``: what a reset is planned as. ``without_brokers``: none
-    says where logs end."""
+    says where logs end. ``without_offsets``: no group has any."""
 
     moved: MovedGroups
     hindrance: str = ""
@@ -46,6 +46,7 @@ class Grouped:
     last_commit: Moved | None = None
     without_history: bool = False
     without_brokers: bool = False
+    without_offsets: bool = False
     planned_changes: Sequence[Change] = (
         Change("orders", 0, 5, 0),
         Change("orders", 1, -1, 3, "9 is beyond the log's end"),
@@ -56,7 +57,7 @@ class Grouped:
     breaks: bool = False
 
     async def details(self, group: str, *, with_last_commit: bool = True) -> Details:
-        offsets = await self.moved.offsets(group)
+        offsets = {} if self.without_offsets else await self.moved.offsets(group)
         why = NO_BROKERS if self.without_brokers else ""
         ends = [OffsetAt(*at, offset, None, None, why) for at, offset in sorted(offsets.items())]
         return Details("consumer", self.members, ends, self.last_commit, None, NOW_MS)

@@ -561,6 +561,16 @@ def test_a_last_commit_of_which_not_all_is_known(
     assert f"last commit: 2023-11-14T22:13:20.000Z{shown}" in lines
 
 
+def test_a_group_without_offsets(moved: Moved, grouped: Grouped, admin: str) -> None:
+    """Where a share group stands is kept elsewhere, and known to another tool."""
+    grouped.without_offsets = True
+    assert offset_shim("groups", "describe", "g", "--admin", admin).stdout.splitlines()[-1] == "no offsets"
+    moved.groups["g"] = moved.groups["g"]._replace(type="Share", storage="upstream")
+    assert offset_shim("groups", "describe", "g", "--admin", admin).stdout.splitlines()[-1] == (
+        "no committed offsets: where a share group stands kafka-share-groups.sh --describe --offsets says"
+    )
+
+
 def test_lag_of_all(moved: Moved, grouped: Grouped, admin: str) -> None:
     moved.add("h", step="kafka+dual")
     grouped.uncertain.add("h")

@@ -97,6 +97,13 @@ def test_what_is_refused_is_told_beside_what_is_done(moved: Moved, admin: str) -
     assert [row["kind"] for row in again.json["not_done"]] == ["refused", "not known"]
 
 
+def test_what_is_refused_of_many_for_the_same_reason_is_one_line(moved: Moved, admin: str) -> None:
+    moved.add("a", "b")
+    moved.refused |= {group: f"group {group}: nobody may move it" for group in "ab"}
+    refused = offset_shim("migrate", "start", "a", "b", "--admin", admin)
+    assert refused == (1, "", "a, b: refused: nobody may move it\n")
+
+
 def test_patterns_and_all(moved: Moved, admin: str) -> None:
     moved.add("etl-1", "etl-2", "web")
     assert offset_shim("migrate", "start", "--pattern", "etl-?", "--admin", admin).status == 0
