@@ -31,6 +31,7 @@ KAFKAS_TOOLS: Final = {
     "kafka-console-producer.sh": "org.apache.kafka.tools.ConsoleProducer",
     "kafka-consumer-groups.sh": "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
     "kafka-dump-log.sh": "org.apache.kafka.tools.DumpLogSegments",
+    "kafka-share-groups.sh": "org.apache.kafka.tools.consumer.group.ShareGroupCommand",
     "kafka-topics.sh": "org.apache.kafka.tools.TopicCommand",
     "kafka-configs.sh": "kafka.admin.ConfigCommand",
     "kafka-acls.sh": "org.apache.kafka.tools.AclCommand",

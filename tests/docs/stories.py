@@ -36,6 +36,7 @@ AT_A_SHIM: Final[Mapping[str, Story]] = {
         Step("offset-shim groups history G", says="orders"),
         Step("kafka-consumer-groups.sh --describe --group G", "--bootstrap-server 10.0.0.5:19092", says="orders"),
         Step("kafka-topics.sh", "--bootstrap-server 10.0.0.5:19092 --list", says="orders"),
+        Step("kafka-share-groups.sh", "--bootstrap-server 10.0.0.5:19092 --list"),
         Step("kafka-transactions.sh … find-hanging", "--broker-id 1", says="ProducerId"),
     ),
     "resetting": (
