@@ -11,14 +11,17 @@ import pytest
 
 from protocol.messages.describe_groups import DescribedGroup
 from protocol.own.state_log import Step
+from shim.config import Settings
 from shim.coordinator.state.offset_table import CommittedOffset
 from shim.log.checkpoint import TopicPartition
-from shim.migration.hands.placements import Whose
+from shim.migration.hands.placements import Placement, Whose
+from shim.migration.moving.changing import Changing
 from shim.migration.moving.hand_over import HandOver
 from shim.migration.words import Refused
 from shim.offsets.cluster.describing import DEAD
 from shim.offsets.cluster.groups import Committed
 from shim.offsets.store import GroupInUse
+from shim.upstream.errors import UpstreamError
 
 _OFFSETS = {TopicPartition("t", 0): CommittedOffset(7, -1, "", 0)}
 
@@ -66,6 +69,18 @@ async def test_others_are(offsets: Committed, state: str) -> None:
         await around.hand_over.take_over("g", Step.KAFKA, "")
     with pytest.raises(AssertionError, match="adopted"):
         await around.hand_over.take_over_without_offsets("g", "")
+
+
+async def test_that_the_cluster_is_away_is_said_of_it() -> None:
+    """An address, and what its connection has failed of, is no word about whose it is."""
+    placements = Mock(certain=AsyncMock())
+    placements.of.return_value = Whose.PASSED_THROUGH
+    placements.open.return_value = Placement()
+    placements.may_arrive_seconds.return_value = 0.0
+    changing = Changing(Mock(), Mock(), placements, Settings())
+    with pytest.raises(Refused, match=r"^group g: the cluster cannot be asked: b:9092: Connection refused$"):
+        async with changing.group("g", (Whose.PASSED_THROUGH,), "is elsewhere"):
+            raise UpstreamError("b:9092: Connection refused")
 
 
 async def test_what_members_have_committed_is_told_before_it_is_given_back() -> None:

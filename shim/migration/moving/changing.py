@@ -66,7 +66,7 @@ class Changing:
             yield placement
         except UpstreamError as error:
             self._cluster_groups.forget(group)
-            raise Refused(f"group {group}: {error}") from error
+            raise Refused(f"group {group}: the cluster cannot be asked: {error}") from error
         except StoreError as error:
             raise Refused(str(error) if group in str(error) else f"group {group}: {error}") from error
         finally:
