@@ -45,7 +45,11 @@ def open_whole(data_dir: Path, settings: Settings, held: DataDir | None = None, 
     is_new = says_new and not (data_dir / f"{OFFSETS_TOPIC}-0").exists()
     offsets_log = open_log(data_dir, settings, held=held)
     if is_new:
-        log.warning("data directory %s is new: groups that nobody else knows start without offsets", data_dir)
+        log.warning(
+            "data directory %s is new: groups that nobody else knows start without offsets; if this shim had another "
+            "one before, end it now, and name that one (--data-dir)",
+            data_dir.resolve(),
+        )
     return offsets_log
 
 

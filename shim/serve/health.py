@@ -58,8 +58,13 @@ class Health:
 
     def _all(self) -> tuple[Migration, Groups, Relocation | None]:
         if self._started is None:
-            raise NotReady(f"the shim starts: {'; '.join(self.missing())}")
+            raise NotReady(f"the shim starts: {self._waited_for()}")
         return self._started
+
+    def _waited_for(self) -> str:
+        """For who may look at groups: addresses of brokers are nothing for everybody who asks what is missing."""
+        trouble = "" if self._parts is None else self._parts[1].trouble
+        return f"no broker of the cluster can be reached: {trouble}" if trouble else "; ".join(self.missing())
 
     def overview(self) -> Overview:
         if self._whole is None:

@@ -47,6 +47,8 @@ class Cluster:
         self._next_look = asyncio.Event()  # set when the next look-up to begin is over
         self._change = asyncio.Lock()
         self._reachable = True
+        self.trouble = ""
+        """Why no broker could be reached when they were looked for last; "" where one was."""
         self.looked_up = False
         """Whether the shim's own look-up has succeeded once."""
         self.cluster_id: str | None = None
@@ -167,3 +169,4 @@ class Cluster:
             else:
                 log.warning("no broker can be reached, trying again every %s s: %s", RETRY_SECONDS, detail)
         self._reachable = reachable
+        self.trouble = "" if reachable else detail

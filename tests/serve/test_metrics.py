@@ -204,7 +204,7 @@ def test_asked_while_it_starts(tmp_path: Path, admin: AdminPort) -> None:
         assert admin.scrape().value("upstream_reachable") == 0
         status, document = admin.document("/v1/groups")
         assert status == 503
-        assert document["error"].startswith("the shim starts: ")
+        assert document["error"].startswith(f"the shim starts: no broker of the cluster can be reached: {nobody}: ")
     finally:
         assert starting.stop() == 0
     assert "Traceback" not in starting.log()

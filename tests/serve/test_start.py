@@ -377,5 +377,5 @@ def test_a_data_directory_that_is_new_is_said_to_be(tmp_path: Path) -> None:
             child.stop(TIMEOUT_SECONDS)
         finally:
             child.kill()
-        told.append(any(f"data directory {tmp_path / 'data'} is new: groups" in line for line in lines))
+        told.append(any(f"data directory {(tmp_path / 'data').resolve()} is new: groups" in line for line in lines))
     assert told == [True, False]
