@@ -58,9 +58,8 @@ class Changing:
         try:
             return await self._placements.find_out_soon(group, within_seconds)
         except TimeoutError:
-            seconds = f"{within_seconds:g} s"
             raise Refused(
-                f"whether the cluster, or ZooKeeper, knows group {group} is not found out in {seconds}"
+                f"whether the cluster, or ZooKeeper, knows group {group} takes too long to find out"
             ) from None
 
     async def ready_to_look(self, group: str) -> None:
@@ -73,14 +72,20 @@ class Changing:
     async def ready(self, group: str) -> None:
         """Wait until the log of a group that is served has what decides about its offsets. Raises Refused, also where
         consumers of it are in ZooKeeper."""
-        if self._placements.of(group) is Whose.SERVED_WITH_STORES:
-            try:
-                consumers = await self._stores.consumers(group)
-            except StoreError as error:
-                raise Refused(f"who is in group {group} in ZooKeeper is not known: {error}") from error
-            if consumers:
-                raise Refused(f"group {group}: {in_use_in_zookeeper(consumers)}")
-            await self.ready_to_look(group)
+        if in_use := await self.in_use_in_zookeeper(group):
+            raise Refused(f"group {group}: {in_use}")
+        await self.ready_to_look(group)
+
+    async def in_use_in_zookeeper(self, group: str) -> str:
+        """Who is in a group that is served there, in a line that says what to do, and "" for nobody. Raises Refused
+        where it is not known."""
+        if self._placements.of(group) is not Whose.SERVED_WITH_STORES:
+            return ""
+        try:
+            consumers = await self._stores.consumers(group)
+        except StoreError as error:
+            raise Refused(f"who is in group {group} in ZooKeeper is not known: {error}") from error
+        return in_use_in_zookeeper(consumers) if consumers else ""
 
     async def decided(self, group: str, operation: Callable[[GroupCoordinator, int, Any], Outcome]) -> Any:
         """What the group's coordinator answers, once that is durable, and where else the group's step has it be. Raises

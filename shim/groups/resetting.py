@@ -120,9 +120,15 @@ class Resetting:
             await self._changing.ready_to_look(group)
         described = await self._looking.described(group, within_seconds)
         _refuse_share_group(described)
-        in_use = self._looking.in_use(described)
+        in_use = self._looking.in_use(described) or await self._in_use_in_zookeeper(group)
         offsets = await self._looking.offsets(group, within_seconds)
         return _Group(described.group_state, served, offsets, in_use=in_use)
+
+    async def _in_use_in_zookeeper(self, group: str) -> str:
+        try:
+            return await self._changing.in_use_in_zookeeper(group)
+        except Refused as error:  # what would be set is told all the same
+            return str(error)
 
     async def _then(self, group: str, target: Target, found: _Group, within_seconds: float | None) -> Then:
         """What is to be had, of the past or of the cluster; empty for all other targets."""

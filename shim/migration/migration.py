@@ -66,7 +66,8 @@ class Migration:
         self._beside_shims = BesideShims(cluster_groups, settings)
         self._statuses = Statuses(runtime, cluster_groups, placements, changing, stores, guard, clock)
         self._planning = Planning(
-            runtime, cluster_groups, placements, lookup, changing, self._hand_over, self._statuses, self._beside_shims
+            *(runtime, cluster_groups, placements, lookup, changing, stores),
+            *(self._hand_over, self._statuses, self._beside_shims),
         )
 
     # -- looking

@@ -144,7 +144,7 @@ class Stores:
                 return _refused(f"group {group}: what is in ZooKeeper is not known yet")
             return self._in_zookeeper(group, self.zookeeper.owed(group))
         if step is Step.UPSTREAM_DUAL:
-            return _in_time(group, self.mirror.fed(group))
+            return _in_time(group, self.mirror.fed(group), who="the cluster")
         return _nothing()
 
     async def _in_zookeeper(self, group: str, owed: Mapping[Partition, int | None]) -> None:
@@ -165,6 +165,12 @@ class Stores:
     @property
     def has_zookeeper(self) -> bool:
         return self._dual_commit is not None
+
+    def in_sight(self) -> None:
+        """Raises :class:`StoreUnavailable` where it is known that ZooKeeper, if there is one, cannot be asked now: who
+        only looks need not wait for it."""
+        if self._dual_commit is not None and not self._dual_commit.has_session:
+            raise StoreUnavailable("there is no connection to ZooKeeper")
 
     # -- for whoever looks after them
 
@@ -194,12 +200,14 @@ class Stores:
         return coordinator.step_of(group) if coordinator.hands_of(group) is Hands.SERVED else Step.KAFKA
 
 
-async def _in_time(group: str, done: Awaitable[Answer], seconds: float = _ANSWER_SECONDS) -> Answer:
+async def _in_time(
+    group: str, done: Awaitable[Answer], seconds: float = _ANSWER_SECONDS, who: str = "ZooKeeper"
+) -> Answer:
     try:
         async with asyncio.timeout(seconds):
             return await done
     except TimeoutError:
-        raise StoreUnavailable(f"group {group}: the other store does not answer") from None
+        raise StoreUnavailable(f"group {group}: {who} does not answer") from None
 
 
 async def _refused(why: str) -> None:

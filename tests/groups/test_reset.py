@@ -11,6 +11,7 @@ from confluent_kafka.admin import AdminClient
 
 from protocol.messages import delete_groups, offset_delete
 from shim.demo.parts import Broker, ZooKeeper
+from tests.admin.live.running import offset_shim
 from tests.clients.test_admin_of_groups import member
 from tests.conftest import TopicFactory
 from tests.groups.place import TIMEOUT_S, Hours, Place, post
@@ -409,6 +410,9 @@ def test_a_group_whose_offsets_are_in_zookeeper_too(
         assert place.committed(group, topic) == [10, 10]
         others.create(f"/consumers/{group}/ids/old", b"{}", ephemeral=True, makepath=True)
         assert "it has members in ZooKeeper: old. " in place.refused("reset", group, "--undo", "--yes")
+        look = offset_shim("groups", "reset", group, "--undo", "--dry-run", "--admin", at.address)
+        assert look.status == 1
+        assert "it would be refused now: it has members in ZooKeeper: old. " in look.stderr
         assert "it has members in ZooKeeper: old. " in place.refused("delete", group, "--yes")
         others.delete(f"/consumers/{group}/ids/old")
         place.done("reset", group, "--undo", "--yes")

@@ -13,6 +13,9 @@ from tests.conftest import TopicFactory
 from tests.hung import hung
 from tests.migration.test_changing_hands import administered
 from tests.migration.test_first_contact import commit
+from tests.migration.test_steps import with_zookeeper
+from tests.offsets.conftest import kazoo, put
+from tests.waiting import wait_until
 
 
 def test_status_tells_what_the_shim_knows(
@@ -86,11 +89,39 @@ def test_a_plan_while_zookeeper_hangs(
         of_nobody = fresh_name()
         deleted = offset_shim("groups", "delete", of_nobody, "--dry-run", "--admin", at.address)
     assert deleted.status == 1
-    whether = f"whether the cluster, or ZooKeeper, knows group {of_nobody} is not found out in 3 s"
-    assert deleted.stderr.splitlines()[-1] == f"{of_nobody}: refused: {whether}"
+    whether = f"whether ZooKeeper has offsets of group {of_nobody} cannot be found out for now"
+    assert (
+        deleted.stderr.splitlines()[-1]
+        == f"{of_nobody}: refused: {whether}: group {of_nobody}: ZooKeeper does not answer"
+    )
     assert planned.status == 1
     rows = planned.json["groups"]
     assert sorted(each["group"] for each in rows) == groups
     for each in rows:
         assert (each["state"], each["offsets"]) == ("Empty", 1)
         assert "whether ZooKeeper has other offsets of it cannot be found out: " in each["hindrance"]
+
+
+def test_looks_while_there_is_no_connection_to_zookeeper(
+    broker: Broker, zookeeper: ZooKeeper, tmp_path: Path, make_topic: TopicFactory, fresh_name: Callable[[], str]
+) -> None:
+    """That is known, and nobody waits until one is there."""
+    topic, group, chroot = make_topic(), fresh_name(), fresh_name()
+    with kazoo(zookeeper.connect_string) as client:
+        client.ensure_path(f"/{chroot}")
+        put(client, f"/{chroot}/consumers/{group}/offsets/{topic}/0", b"3")
+    away = "there is no connection to ZooKeeper"
+    with with_zookeeper(broker, tmp_path / "data", f"{zookeeper.connect_string}/{chroot}") as at:
+        assert at.migrate("start", group).status == 0
+        with hung(zookeeper.pid):
+            wait_until(lambda: away in at.status(group)["alarm"], "it is not noticed")
+            looks = [
+                offset_shim("migrate", *look, "--admin", at.address)
+                for look in (("verify",), ("advance", group, "--dry-run"), ("plan",))
+            ]
+    assert [each.status for each in looks] == [1, 1, 1]
+    assert [each.stderr for each in looks] == [
+        f"{group}: refused: cannot be compared: {away}\n",
+        f"{group}: refused: cannot be compared: {away}\n",
+        f"not all groups are known: ZooKeeper: {away}\n",
+    ]

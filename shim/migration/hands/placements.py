@@ -34,6 +34,8 @@ from shim.upstream.errors import ARRIVES_WITHIN_SECONDS, PASSED_ON_WITHIN_SECOND
 log = logging.getLogger(__name__)
 
 _LOOKED_FOR_AT_ONCE: Final = 4
+_FOUND_OUT_SECONDS: Final = 5.0
+"""Longer than ZooKeeper is waited for there, as who that is can be told then."""
 _SEEN_MOST: Final = 100_000
 """Members of groups that are passed through, of which it is known when they were last heard of."""
 
@@ -181,10 +183,10 @@ class Placements:
         return await asyncio.shield(task)  # others may wait for it, too
 
     async def find_out_soon(self, group_id: str, within_seconds: float) -> ErrorCode:
-        """As :meth:`find_out`, of one that nothing makes, for who does not wait for longer. Raises UpstreamError, which
-        names a broker that has not answered by then, and TimeoutError where others than brokers are waited for."""
+        """As :meth:`find_out`, of one that nothing makes, for who does not wait for much longer. Raises UpstreamError,
+        which names a broker that has not answered by then, and TimeoutError where more than one is waited for."""
         await self._cluster_groups.described(group_id, within_seconds)
-        async with asyncio.timeout(within_seconds):
+        async with asyncio.timeout(_FOUND_OUT_SECONDS):
             return await self.find_out(group_id, None)
 
     async def _find_out(self, group_id: str, opens: Kind | None) -> ErrorCode:

@@ -18,6 +18,7 @@ from shim.migration.looking.beside_shims import BesideShims, has_members
 from shim.migration.looking.statuses import Statuses
 from shim.migration.moving.changing import Changing
 from shim.migration.moving.hand_over import HandOver, other_protocol
+from shim.migration.stores import Stores
 from shim.migration.words import STEP_NAMES, UNKNOWN, Candidates, NotKnown, Planned, Refused
 from shim.offsets.cluster.describing import NOBODY, LiveGroup
 from shim.offsets.cluster.groups import ClusterGroups
@@ -39,6 +40,7 @@ class Planning:
         placements: Placements,
         lookup: Lookup,
         changing: Changing,
+        stores: Stores,
         hand_over: HandOver,
         statuses: Statuses,
         beside_shims: BesideShims,
@@ -48,6 +50,7 @@ class Planning:
         self._placements = placements
         self._lookup = lookup
         self._changing = changing
+        self._stores = stores
         self._hand_over = hand_over
         self._statuses = statuses
         self._beside_shims = beside_shims
@@ -63,6 +66,7 @@ class Planning:
         unanswered = [str(each) for each in listed.unanswered] if listed.asked else [str(listed.trouble)]
         in_zookeeper: set[str] = set()
         try:
+            self._stores.in_sight()
             in_zookeeper.update(await self._lookup.groups())
         except StoreError as error:
             unanswered.append(f"ZooKeeper: {error}")
@@ -147,6 +151,7 @@ class Planning:
 
     async def _planned_in_zookeeper(self, group: str) -> Planned:
         try:
+            self._stores.in_sight()
             async with asyncio.timeout(_ZOOKEEPER_SECONDS):
                 count, members = len(await self._lookup.offsets(group)), await self._lookup.consumers(group)
         except (StoreError, TimeoutError) as error:
@@ -167,6 +172,8 @@ class Planning:
     async def differs_in_zookeeper(self, group: str, within_seconds: float | None = None) -> str:
         """Why it has to be said which offsets are right; "" where it has not."""
         try:
+            if within_seconds is not None:
+                self._stores.in_sight()
             async with asyncio.timeout(within_seconds):
                 there = await self._lookup.offsets(group)
             in_cluster = await self._changing.cluster_offsets(group) if there else {}

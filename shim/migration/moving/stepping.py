@@ -136,6 +136,7 @@ class Stepping:
         step = self._changing.coordinator(group).step_of(group)
         differing: list[Difference] = []
         if step in IN_ZOOKEEPER:
+            self._stores.in_sight()
             differing += await _lasting(partial(self._zookeeper_differences, group))
         if step is Step.UPSTREAM_DUAL or self._stores.mirror.is_on:
             differing += await _lasting(partial(self._cluster_differences, group, within_seconds))

@@ -114,17 +114,17 @@ class Session:
     async def send(self, call: Call, what: str) -> asyncio.Future[Any]:
         """Waits for a connection and for room. The future is for :meth:`answer`."""
         if self._client is None:
-            raise EnsembleUnavailable(f"{what}: there is no session with {self._title}")
+            raise EnsembleUnavailable(f"there is no session with {self._title}")
         try:
             async with asyncio.timeout(self._request_timeout):
                 await self._turn()
         except TimeoutError:
             why = "does not answer" if self._connected else "cannot be reached"
-            raise EnsembleUnavailable(f"{what}: {self._title} {why}") from None
+            raise EnsembleUnavailable(f"{self._title} {why}") from None
         client, loop = self._client, self._loop
         if client is None or loop is None:
             self._room.release()
-            raise EnsembleUnavailable(f"{what}: the session with {self._title} has been closed")
+            raise EnsembleUnavailable(f"the session with {self._title} has been closed")
         future = loop.create_future()
         try:
             result = call(client)
@@ -154,7 +154,7 @@ class Session:
             if future.cancelled():
                 self._overdue.add(future)
                 self._open.clear()
-            raise EnsembleUnavailable(f"{what}: {self._title} does not answer") from None
+            raise EnsembleUnavailable(f"{self._title} does not answer") from None
         except KazooException as error:
             raise in_our_words(error, what) from error
 
