@@ -565,7 +565,7 @@ def test_a_group_without_offsets(moved: Moved, grouped: Grouped, admin: str) -> 
     """Where a share group stands is kept elsewhere, and known to another tool."""
     grouped.without_offsets = True
     assert offset_shim("groups", "describe", "g", "--admin", admin).stdout.splitlines()[-1] == "no offsets"
-    moved.groups["g"] = moved.groups["g"]._replace(type="Share", storage="upstream")
+    moved.groups["g"] = moved.groups["g"]._replace(type="Share", step="upstream")
     assert offset_shim("groups", "describe", "g", "--admin", admin).stdout.splitlines()[-1] == (
         "no committed offsets: where a share group stands kafka-share-groups.sh --describe --offsets says"
     )
@@ -583,7 +583,7 @@ def test_lag_of_all(moved: Moved, grouped: Grouped, admin: str) -> None:
 
 
 def test_a_list_as_it_fits_into_a_hundred_columns(moved: Moved, admin: str) -> None:
-    moved.add("a-group-s-name", storage="zookeeper", dual=True)
+    moved.add("a-group-s-name", step="zookeeper+dual")
     moved.groups["g"] = moved.groups["g"]._replace(state="CompletingRebalance", state_since_ms=1_700_000_000_000)
     lines = offset_shim("groups", "list", "--lag", "--admin", admin).stdout.splitlines()
     assert lines[2].endswith("   12  2023-11-14T22:13:20Z")
