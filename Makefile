@@ -18,17 +18,21 @@ SITE := NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 .PHONY: demo test soak bench jars lint site format lock clean
 .DEFAULT_GOAL := test
 
-$(INSTALLED): requirements.lock pyproject.toml
+# What nothing imports needs no bytecode; and the pip that comes with Python may take twice as long as one of today.
+INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check --no-compile
+
+$(INSTALLED): requirements-pip.lock requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed, this is " + sys.version.split()[0])'
 	@echo "installing into .venv what is needed, 600 MB; this takes some two minutes, and says nothing"
 	$(PYTHON) -m venv .venv
-	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
-	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	$(INSTALL) --require-hashes -r requirements-pip.lock
+	$(INSTALL) --require-hashes -r requirements.lock
+	$(INSTALL) --no-deps --no-build-isolation -e .
 	@touch $@
 
 # Spark is large, and the demo does without.
 $(SPARK): $(INSTALLED) requirements-pipeline.lock
-	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements-pipeline.lock
+	$(INSTALL) --require-hashes -r requirements-pipeline.lock
 	@touch $@
 
 demo: $(INSTALLED)
@@ -76,6 +80,8 @@ lock:
 	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --extra pipeline \
 		--constraint requirements.lock --custom-compile-command 'make lock' \
 		--output-file requirements-pipeline.lock pyproject.toml
+	echo pip | uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+		--custom-compile-command 'make lock' --output-file requirements-pip.lock -
 
 clean:
 	rm -rf .venv
