@@ -6,12 +6,15 @@ import logging
 import re
 import ssl
 from collections.abc import Callable, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from shim.config import Settings
 from shim.tls.subject_names import dns_names
+from shim.tls.validity import not_after
 
 log = logging.getLogger(__name__)
 
@@ -19,13 +22,16 @@ _VERSIONS: Final = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion
 _CLIENT_AUTH: Final = {"none": ssl.CERT_NONE, "requested": ssl.CERT_OPTIONAL, "required": ssl.CERT_REQUIRED}
 _IANA_NAME: Final = re.compile(r"TLS_(\w+)_WITH_(AES_\d+|CHACHA20)_(GCM|POLY1305)_(SHA\d+)")
 _CERTIFICATE: Final = re.compile(r"-----BEGIN (?:X509 |TRUSTED )?CERTIFICATE-----.*?-----END [^-]*-----", re.DOTALL)
+_SOON: Final = timedelta(days=14)
 _TLS_1_3_NAME: Final = re.compile(r"TLS_(AES|CHACHA20)_\w+")
 
 
 class ServerContext(ssl.SSLContext):
-    """``names``: the DNS names that its certificate is for, in lower case; one with a ``*`` is none."""
+    """``names``: the DNS names that its certificate is for, in lower case; one with a ``*`` is none. ``not_after``:
+    when that ends; None where it does not tell."""
 
     names: frozenset[str] = frozenset()
+    not_after: datetime | None = None
 
 
 class CannotUse(Exception):
@@ -40,25 +46,47 @@ class TlsContext:
         self._what = what
         self._files = tuple(files)
         self._make = make
+        self._said = ""
         self._seen = self._look()
         try:
             self.current = make()
         except CannotUse as error:
             raise CannotUse(f"{what}: {error}") from error
+        self._say_when_it_ends()
 
     def look(self, *, anyway: bool = False) -> None:
         """Read the files again if they have changed, or ``anyway``. Where they are of no use the ones before stay."""
         # Before they are read: what is written meanwhile is seen the next time.
         seen = self._look()
-        if seen == self._seen and not anyway:
-            return
-        self._seen = seen
+        if seen != self._seen or anyway:
+            self._seen = seen
+            self._read()
+        self._say_when_it_ends()
+
+    def _read(self) -> None:
         try:
             self.current = self._make()
         except CannotUse as error:
             log.error("%s: the changed certificate files are of no use, the ones before stay: %s", self._what, error)
         else:
+            self._said = ""
             log.info("%s: certificate files read again", self._what)
+
+    def _say_when_it_ends(self) -> None:
+        """Once, some days before and when it has: clients refuse it then, and that is all that they say."""
+        ends = self.current.not_after if isinstance(self.current, ServerContext) else None
+        if ends is None or (left := ends - datetime.now(UTC)) > _SOON:
+            return
+        what, level = ("expires", logging.WARNING) if left > timedelta() else ("has expired", logging.ERROR)
+        if what != self._said:
+            self._said = what
+            log.log(
+                level,
+                "%s: its certificate %s, on %s: clients refuse it then",
+                self._what,
+                what,
+                f"{ends:%Y-%m-%d %H:%MZ}",
+            )
 
     def _look(self) -> tuple[tuple[int, ...], ...]:
         return tuple(map(_state, self._files))
@@ -89,7 +117,7 @@ def context_for_clients(what: str, settings: Settings) -> TlsContext:
             "ssl.key.password",
             settings.ssl_key_password,
         )
-        context.names = _names_in(settings.ssl_keystore_location)
+        _tell_of_certificate(context, settings.ssl_keystore_location)
         context.verify_mode = _CLIENT_AUTH[settings.ssl_client_auth]
         if settings.ssl_truststore_location:
             _load_truststore(context, "ssl.truststore.location", settings.ssl_truststore_location)
@@ -206,16 +234,20 @@ def _load_keystore(
         raise CannotUse(f"{password_called}: {error}") from error
 
 
-def _names_in(keystore: str) -> frozenset[str]:
-    """Of the first certificate there, which is what is shown: OpenSSL has read it by then."""
+def _tell_of_certificate(context: ServerContext, keystore: str) -> None:
+    """Of the first one there, which is what is shown: OpenSSL has read it by then. It takes some of which nothing can
+    be told here; no client that looks for a host in such a one will."""
     try:
         pem = _CERTIFICATE.search(Path(keystore).read_text("ascii", "replace"))
     except OSError as error:
         raise CannotUse(f"ssl.keystore.location: {keystore}: {error.strerror}") from error
-    try:
-        return frozenset() if pem is None else dns_names(ssl.PEM_cert_to_DER_cert(pem[0]))
-    except ValueError:  # OpenSSL takes it, but no client that looks for a host in it will
-        return frozenset()
+    if pem is None:
+        return
+    certificate = ssl.PEM_cert_to_DER_cert(pem[0])
+    with suppress(ValueError):
+        context.not_after = not_after(certificate)
+    with suppress(ValueError):
+        context.names = dns_names(certificate)
 
 
 def _load_truststore(context: ssl.SSLContext, called: str, location: str) -> None:

@@ -6,14 +6,15 @@ import logging
 import os
 import ssl
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from shim.config import Settings
 from shim.tls import CannotUse, TlsContext, context_for_brokers, context_for_clients
-from shim.tls.contexts import _openssl_name
-from tests.certificates import Authority
+from shim.tls.contexts import ServerContext, _openssl_name
+from tests.certificates import LONG_AGO, Authority
 
 
 def served(keystore: Path, **settings: str) -> Settings:
@@ -91,6 +92,42 @@ def test_a_changed_file_of_no_use_leaves_the_one_before_and_has_one_line(
     keystore.write_bytes(good)
     context.look()
     assert context.current is not first
+
+
+@pytest.mark.parametrize(
+    ("days", "told"),
+    [(-1, "listener A: its certificate has expired, on "), (13, "listener A: its certificate expires, on "), (15, "")],
+)
+def test_a_certificate_that_is_about_to_end_is_told_of_once(
+    authority: Authority, tmp_path: Path, caplog: pytest.LogCaptureFixture, days: int, told: str
+) -> None:
+    ends = datetime.now(UTC) + timedelta(days=days)
+    made = authority.ca.issue_cert("127.0.0.1", not_before=LONG_AGO, not_after=ends)
+    keystore = tmp_path / "shim.pem"
+    made.private_key_and_cert_chain_pem.write_to_path(str(keystore))
+    context = context_for_clients("listener A", served(keystore))
+    context.look()
+    assert caplog.messages == ([f"{told}{ends:%Y-%m-%d %H:%MZ}: clients refuse it then"] if told else [])
+    keystore.write_bytes(authority.keystore("good.pem").read_bytes())
+    caplog.clear()
+    context.look()
+    assert caplog.messages == []
+
+
+def test_one_that_ends_while_it_is_used_is_told_of_then(authority: Authority, caplog: pytest.LogCaptureFixture) -> None:
+    context = context_for_clients("listener A", served(authority.keystore("dead.pem", expired=True)))
+    assert [each.levelname for each in caplog.records] == ["ERROR"]
+    assert isinstance(context.current, ServerContext)
+    context.current.not_after = datetime.now(UTC) + timedelta(days=30)
+    caplog.clear()
+    context.look()
+    assert caplog.messages == []
+    for days, level in ((3, "WARNING"), (-3, "ERROR")):
+        context.current.not_after = datetime.now(UTC) + timedelta(days=days)
+        caplog.clear()
+        for _ in range(2):
+            context.look()
+        assert [each.levelname for each in caplog.records] == [level]
 
 
 def test_keystores_that_are_none(authority: Authority, tmp_path: Path) -> None:
