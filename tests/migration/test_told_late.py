@@ -89,6 +89,20 @@ class _TooLate:
         return found
 
 
+def _carried(at: DualPlace, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """What is from now on, into the log."""
+    carried: list[int] = []
+    log = at.shim.dual_commit._log
+    carry = log.carry
+
+    async def recorded(group: str, offsets: Mapping[Partition, int]) -> None:
+        carried.extend(offsets.values())
+        await carry(group, offsets)
+
+    monkeypatch.setattr(log, "carry", recorded)
+    return carried
+
+
 @pytest.mark.parametrize("step", [Step.ZOOKEEPER_DUAL, Step.KAFKA_DUAL])
 @pytest.mark.parametrize("commits", [False, True], ids=["a client asks", "a client commits"])
 def test_what_is_told_later_still_is_not_carried(
@@ -98,15 +112,7 @@ def test_what_is_told_later_still_is_not_carried(
 
     async def lived() -> None:
         async with at_step(tmp_path, BOTH_HAD, step) as at:
-            carried: list[int] = []
-            log = at.shim.dual_commit._log
-            carry = log.carry
-
-            async def recorded(group: str, offsets: Mapping[Partition, int]) -> None:
-                carried.extend(offsets.values())
-                await carry(group, offsets)
-
-            monkeypatch.setattr(log, "carry", recorded)
+            carried = _carried(at, monkeypatch)
             late = _TooLate(at, monkeypatch)
             at.consumer(0, BEFORE)
             await late.has_read.wait()
@@ -121,5 +127,78 @@ def test_what_is_told_later_still_is_not_carried(
             await asyncio.sleep(SOON)
             assert BEFORE not in carried
             assert await at.fetched() == at.log == at.zookeeper == left
+
+    virtual_time.run(lived())
+
+
+@pytest.mark.parametrize("step", [Step.ZOOKEEPER_DUAL, Step.KAFKA_DUAL])
+def test_what_is_told_of_another_partition_while_one_is_read_again_is_carried(
+    step: Step, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of one topic. What is read again has it, too, and the watch does not tell it once more."""
+
+    async def lived() -> None:
+        async with at_step(tmp_path, BOTH_HAD, step) as at:
+            await at.commit({1: BOTH_HAD})
+            await asyncio.sleep(SOON)
+            late = _TooLate(at, monkeypatch)
+            at.consumer(0, BEFORE)
+            await late.has_read.wait()
+            at.deleted(0)
+            at.consumer(0, LAST)
+            await at.commit({1: CLIENTS})
+            await asyncio.sleep(SOON)  # known after that look had begun: what it tells is read again
+            store = at.shim.dual_commit.store
+            fetch = store.fetch
+
+            async def read_again(group: str, topics: Collection[str] | None = None) -> dict[Partition, StoredOffset]:
+                if topics is not None:
+                    monkeypatch.setattr(store, "fetch", fetch)
+                    at.consumer(1, LAST)
+                    await asyncio.sleep(SOON)  # the watch tells it
+                return await fetch(group, topics)
+
+            monkeypatch.setattr(store, "fetch", read_again)
+            late.may_be_told.set()
+            await asyncio.sleep(2 * SOON)
+            assert store.fetch == fetch
+            assert at.zookeeper == {0: LAST, 1: LAST}
+            assert at.log == {0: LAST, 1: LAST}
+            assert await at.fetched() == {0: LAST, 1: LAST}
+
+    virtual_time.run(lived())
+
+
+class _Between(_TooLate):
+    """What the watch reads from now on it is told when a client's commit is about to be written: on condition of a
+    version that what has been created anew has, too."""
+
+    def __init__(self, at: DualPlace, monkeypatch: pytest.MonkeyPatch) -> None:
+        super().__init__(at, monkeypatch)
+        store = at.shim.dual_commit.store
+        self._commit = store.commit
+        monkeypatch.setattr(store, "commit", self.commit)
+
+    async def commit(self, *what: Any) -> Any:
+        self.may_be_told.set()
+        await asyncio.sleep(1)
+        return await self._commit(*what)
+
+
+@pytest.mark.parametrize("step", [Step.ZOOKEEPER_DUAL, Step.KAFKA_DUAL])
+def test_what_is_told_while_it_is_written_over_is_not_carried(
+    step: Step, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def lived() -> None:
+        async with at_step(tmp_path, BOTH_HAD, step) as at:
+            carried = _carried(at, monkeypatch)
+            late = _Between(at, monkeypatch)
+            at.deleted(0)
+            at.consumer(0, BEFORE)
+            await late.has_read.wait()
+            await at.commit({0: CLIENTS})
+            await asyncio.sleep(SOON)
+            assert not carried
+            assert await at.fetched() == at.log == at.zookeeper == {0: CLIENTS}
 
     virtual_time.run(lived())

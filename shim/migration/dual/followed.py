@@ -85,6 +85,10 @@ class Followed:
         if look <= self._known_at:
             self.doubtful.update(news)
 
+    def changed(self, partitions: Iterable[Partition]) -> None:
+        """By the shim, just now: what was told of these meanwhile may have been read before."""
+        self.doubtful.update(at for at in partitions if at in self.told)
+
     def noted(self, noted: Mapping[Partition, WrittenValue]) -> None:
         """In the log, by now. What nobody has known yet was noted with a deletion, or as it was about to be carried,
         and is looked for as after a crash."""

@@ -89,8 +89,9 @@ class Turn:
         if its.doubtful:
             told, doubtful = its.told, its.doubtful
             found = await self._fetched({topic for topic, _ in doubtful})
-            sure = {at: there for at, there in told.items() if at not in doubtful}
-            its.told = sure | {at: found[at] for at in doubtful if at in found}
+            read = doubtful | its.told.keys()  # what was told meanwhile of another one is not told again
+            sure = {at: there for at, there in told.items() if at not in read}
+            its.told = sure | {at: found[at] for at in read if at in found}
 
     async def _fetched(self, topics: Collection[str] | None = None) -> dict[Partition, StoredOffset]:
         """What stands there. What was told meanwhile may be newer, or older, so it is to be read once more; by the next
@@ -212,6 +213,7 @@ class Turn:
     def _both_have(self, due: Mapping[Partition, StoredOffset], versions: Mapping[Partition, int]) -> None:
         for at, version in versions.items():
             self._its.znode(at).both_have(StoredOffset(due[at].offset, version))
+        self._its.changed(versions)
 
     async def _delete(self, gone: Collection[Partition], *, whole: bool) -> None:
         """``whole``: the log has no offset of the group."""
@@ -235,6 +237,7 @@ class Turn:
         its.known_at(self._watch.look)
         for at in gone:
             its.znode(at).deleted()
+        its.changed(gone)
 
     def _check_none_held(self) -> None:
         """Raises StoreUnavailable: another turn has to come."""
