@@ -9,15 +9,15 @@ import gc
 import os
 import signal
 import sys
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Coroutine
 from pathlib import Path
 from typing import Final
 
 import click
 
 from shim.admin.commands.console import Refused, configuration_options
+from shim.admin.commands.when_asked_for import WhenAskedFor
 from shim.config import OPTIONS, SettingError, load_configuration
-from shim.logs import LogOutput
 
 
 def _groups() -> click.Command:
@@ -44,26 +44,10 @@ def _config() -> click.Command:
     return config_command
 
 
-_IMPORTED_WHEN_ASKED_FOR: Final[Mapping[str, Callable[[], click.Command]]] = {
-    "config": _config,
-    "groups": _groups,
-    "log": _log,
-    "migrate": _migrate,
-}
-"""Of each other, and of `serve`, they need little, and what they import was a quarter of the time that they took."""
+_COMMANDS: Final = {"config": _config, "groups": _groups, "log": _log, "migrate": _migrate}
 
 
-class _Commands(click.Group):
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return sorted({*super().list_commands(ctx), *_IMPORTED_WHEN_ASKED_FOR})
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if (imported := _IMPORTED_WHEN_ASKED_FOR.get(cmd_name)) is not None:
-            return imported()
-        return super().get_command(ctx, cmd_name)
-
-
-@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=WhenAskedFor, imported=_COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="kafka-offset-shim", message="%(version)s")
 def cli() -> None:
     """A Kafka-protocol-compatible offset shim: groups and offsets served in front of a Kafka cluster.
@@ -113,6 +97,7 @@ def serve_command(config: Path | None, assignments: tuple[str, ...], **options: 
     _prefer_throughput()  # first: the collector would look at what is imported again and again, too
     # Only now: the other commands, and completion at each press of a key, do without half of what is imported.
     from shim.given import Given, given_to_serve
+    from shim.logs import LogOutput
     from shim.serve import CannotStart, DiskHangs, check_ports, serve
     from shim.serve.real_time import take_real_time
     from shim.serve.service_manager import ServiceManager

@@ -10,13 +10,13 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext, supp
 from typing import Any, Final, NamedTuple
 from urllib.parse import urlencode
 
+from shim.admin.commands.console import reason_of
 from shim.admin.errors import BrokenOff, Declined, NotDone, NotOffered, StoppedLooking
 from shim.admin.live.asked.migration import NotKnown
 from shim.admin.live.shown.documents import JSON, LINES, Row, encoded
 from shim.config import HostPort
 from shim.counted import counted
 from shim.tls import refuses_certificate, tls_reason
-from shim.upstream import reason_of
 
 _CONNECT_SECONDS: Final = 10.0
 _SILENT_SECONDS: Final = 75.0  # a shim gives up what only looks after a minute, and sends an empty line while it moves

@@ -22,11 +22,7 @@ import click
 
 from shim.admin.commands.hints import pasteable
 from shim.admin.errors import BrokenOff, NotDone, StoppedLooking
-from shim.admin.live.asked.migration import NotKnown
 from shim.config import SettingError
-from shim.log import CorruptLog, LogError
-from shim.upstream import reason_of
-from shim.upstream.errors import UpstreamError
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -75,19 +71,42 @@ def in_one_line(command: Callable[Asked, Given]) -> Callable[Asked, Given]:
     def told(*args: Asked.args, **kwargs: Asked.kwargs) -> Given:
         try:
             return command(*args, **kwargs)
-        except (CorruptLog, BrokenOff, NotKnown) as error:
-            raise Failed(str(error)) from error
-        except (LogError, NotDone, SettingError, UpstreamError) as error:
-            raise Refused(str(error)) from error
-        except OSError as error:
-            if error.errno == errno.EPIPE:  # whoever reads has had enough: `log dump | head`
-                raise
-            where = f"{error.filename}: " if error.filename else ""
-            raise Refused(f"{where}{reason_of(error)}") from error
         except StoppedLooking as error:
             raise NothingDone("stopped; nothing was done") from error
+        except Exception as error:
+            if (line := _line_of(error)) is None:
+                raise
+            raise line from error
 
     return told
+
+
+def _line_of(error: Exception) -> click.ClickException | None:
+    """What is shown of it, if it is one of those that are expected."""
+    # Only now: the rooms that have these are most of what a command would import.
+    from shim.admin.live.asked.migration import NotKnown
+    from shim.log import CorruptLog, LogError
+    from shim.upstream.errors import UpstreamError
+
+    match error:
+        case CorruptLog() | BrokenOff() | NotKnown():
+            return Failed(str(error))
+        case LogError() | NotDone() | SettingError() | UpstreamError():
+            return Refused(str(error))
+        case OSError(errno=errno.EPIPE):  # whoever reads has had enough: `log dump | head`
+            return None
+        case OSError():
+            where = f"{error.filename}: " if error.filename else ""
+            return Refused(f"{where}{reason_of(error)}")
+        case _:
+            return None
+
+
+def reason_of(error: OSError) -> str:
+    """In a few words."""
+    from shim.upstream.errors import reason_of  # likewise
+
+    return reason_of(error)
 
 
 def agree(question: str, names: Sequence[str] = (), *, yes: bool) -> None:

@@ -16,7 +16,8 @@ from shim.admin.commands.groups_watch import watch_command
 from shim.admin.commands.lags import end_where_untold, with_lags
 from shim.admin.commands.migration_shown import tell_alarms
 from shim.admin.commands.shim_options import admin_option, pattern_option, shim_at
-from shim.admin.commands.telling import NONE_HEARD_OF, name_shown, since_shown, step_shown, tell_of_others
+from shim.admin.commands.telling import NONE_HEARD_OF, name_shown, step_shown, tell_of_others
+from shim.admin.commands.times import since_shown
 from shim.admin.live.shown.documents import Row
 from shim.config import HostPort
 from shim.counted import counted

@@ -14,9 +14,9 @@ from shim.admin.commands.hints import pasteable
 from shim.admin.commands.history_elsewhere import is_passed_through
 from shim.admin.commands.lags import end_where_untold
 from shim.admin.commands.migration_shown import behind_shown
-from shim.admin.commands.records_shown import time_shown
 from shim.admin.commands.shim_options import admin_option, group_argument, shim_at
-from shim.admin.commands.telling import since_shown, some_shown
+from shim.admin.commands.telling import some_shown
+from shim.admin.commands.times import since_shown, time_shown
 from shim.admin.live.shown.documents import Row
 from shim.config import HostPort
 from shim.counted import counted, lasting

@@ -11,9 +11,8 @@ from shim.admin.commands.history_elsewhere import (
     has_history_elsewhere,
     tell_of_commits_at_the_cluster,
 )
-from shim.admin.commands.records_shown import time_shown
 from shim.admin.commands.shim_options import admin_option, group_argument, shim_at
-from shim.admin.commands.times import time_option
+from shim.admin.commands.times import time_option, time_shown
 from shim.admin.live.shown.documents import Row
 from shim.config import HostPort
 

@@ -2,19 +2,76 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import click
 
-from shim.admin.commands.log_backup import backup_command
-from shim.admin.commands.log_compact import compact_command
-from shim.admin.commands.log_dump import dump_command
-from shim.admin.commands.log_export import export_command
-from shim.admin.commands.log_import import import_command
-from shim.admin.commands.log_move import move_command
-from shim.admin.commands.log_repair import repair_command
-from shim.admin.commands.log_verify import verify_command
+from shim.admin.commands.when_asked_for import WhenAskedFor
 
 
-@click.group("log", short_help="Look into, check and mend a data directory at rest.")
+def _backup() -> click.Command:
+    from shim.admin.commands.log_backup import backup_command
+
+    return backup_command
+
+
+def _compact() -> click.Command:
+    from shim.admin.commands.log_compact import compact_command
+
+    return compact_command
+
+
+def _dump() -> click.Command:
+    from shim.admin.commands.log_dump import dump_command
+
+    return dump_command
+
+
+def _export() -> click.Command:
+    from shim.admin.commands.log_export import export_command
+
+    return export_command
+
+
+def _import() -> click.Command:
+    from shim.admin.commands.log_import import import_command
+
+    return import_command
+
+
+def _move() -> click.Command:
+    from shim.admin.commands.log_move import move_command
+
+    return move_command
+
+
+def _repair() -> click.Command:
+    from shim.admin.commands.log_repair import repair_command
+
+    return repair_command
+
+
+def _verify() -> click.Command:
+    from shim.admin.commands.log_verify import verify_command
+
+    return verify_command
+
+
+_COMMANDS: Final = {
+    "backup": _backup,
+    "compact": _compact,
+    "dump": _dump,
+    "export": _export,
+    "import": _import,
+    "move": _move,
+    "repair": _repair,
+    "verify": _verify,
+}
+
+
+@click.group(
+    "log", cls=WhenAskedFor, imported=_COMMANDS, short_help="Look into, check and mend a data directory at rest."
+)
 def log_commands() -> None:
     """Look into a data directory at rest, check it, mend it, move offsets in and out.
 
@@ -28,16 +85,3 @@ def log_commands() -> None:
     offset-shim log dump --data-dir /var/lib/offset-shim --group billing
     offset-shim log backup /backup/offset-shim --data-dir /var/lib/offset-shim
     """
-
-
-for _command in (
-    dump_command,
-    verify_command,
-    repair_command,
-    compact_command,
-    export_command,
-    import_command,
-    backup_command,
-    move_command,
-):
-    log_commands.add_command(_command)

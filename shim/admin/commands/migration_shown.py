@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import click
 
 from shim.admin.commands.console import number_shown, print_table, shown, tell_beside
-from shim.admin.commands.telling import groups_shown, name_shown, since_shown
+from shim.admin.commands.telling import groups_shown, name_shown
+from shim.admin.commands.times import since_shown
 from shim.admin.live.shown.documents import Row
 
 

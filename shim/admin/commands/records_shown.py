@@ -6,7 +6,6 @@ import json
 from base64 import b64encode
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from protocol.errors import DecodeError
@@ -31,6 +30,7 @@ from protocol.records.batches import Record
 from protocol.wire import ZERO_UUID
 from shim.admin.at_rest.walk import Located
 from shim.admin.commands.console import shown
+from shim.admin.commands.times import time_shown
 from shim.log import OFFSETS_TOPIC, InTransaction
 from shim.log.checkpoint import TopicPartition
 from shim.log.segment import SoundBatch
@@ -98,17 +98,6 @@ def _history_as_text(remembered: HistoryRecord) -> str:
     if not value.principal:
         del fields["principal"]
     return f"{time_shown(fields.pop('time'))} {_fields(fields)}"
-
-
-def time_shown(timestamp_ms: int | None) -> str:
-    """In UTC; ``-`` for none, the bare number for one that is in no year."""
-    if timestamp_ms is None or timestamp_ms == -1:
-        return "-"
-    try:
-        at = datetime.fromtimestamp(timestamp_ms // 1000, UTC)
-    except (ValueError, OverflowError, OSError):
-        return str(timestamp_ms)
-    return f"{at:%Y-%m-%dT%H:%M:%S}.{timestamp_ms % 1000:03d}Z"
 
 
 def key_of(logged: Logged) -> object:

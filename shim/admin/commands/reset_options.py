@@ -11,8 +11,7 @@ import click
 
 from shim.admin.commands.console import Command
 from shim.admin.commands.offset_files import offsets_in
-from shim.admin.commands.records_shown import time_shown
-from shim.admin.commands.times import parse_duration, parse_time
+from shim.admin.commands.times import parse_duration, parse_time, time_shown
 from shim.admin.live.shown.documents import Row
 
 _FILE: Final = click.Path(path_type=Path, dir_okay=False, exists=True)

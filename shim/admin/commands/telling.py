@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
 from typing import Final, TypeVar
 
 import click
@@ -72,13 +71,6 @@ def name_shown(row: Row) -> str:
 def step_shown(row: Row) -> str:
     """Of a group's status, as `--at` takes it: ``kafka+dual``."""
     return f"{row['offsets_storage']}{'+dual' if row['dual_commit_enabled'] else ''}"
-
-
-def since_shown(timestamp_ms: int | None) -> str:
-    """To the second; ``-`` where nobody knows."""
-    if timestamp_ms is None:
-        return "-"
-    return f"{datetime.fromtimestamp(timestamp_ms // 1000, UTC):%Y-%m-%dT%H:%M:%SZ}"
 
 
 def some_shown(items: Sequence[T], told: Callable[[T], str]) -> str:

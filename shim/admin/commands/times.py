@@ -1,4 +1,4 @@
-"""Times as options."""
+"""Times as options, and as they are shown."""
 
 from __future__ import annotations
 
@@ -70,3 +70,21 @@ def parse_duration(text: str) -> int:
         raise click.BadParameter(f"{text!r} is no duration: PnDTnHnMnS, such as PT12H or P7D")
     total = sum(Decimal(value.replace(",", ".")) * _MS[name] for name, value in parts.items())
     return int(-total if found["sign"] == "-" else total)
+
+
+def time_shown(timestamp_ms: int | None) -> str:
+    """In UTC; ``-`` for none, the bare number for one that is in no year."""
+    if timestamp_ms is None or timestamp_ms == -1:
+        return "-"
+    try:
+        at = datetime.fromtimestamp(timestamp_ms // 1000, UTC)
+    except (ValueError, OverflowError, OSError):
+        return str(timestamp_ms)
+    return f"{at:%Y-%m-%dT%H:%M:%S}.{timestamp_ms % 1000:03d}Z"
+
+
+def since_shown(timestamp_ms: int | None) -> str:
+    """To the second; ``-`` where nobody knows."""
+    if timestamp_ms is None:
+        return "-"
+    return f"{datetime.fromtimestamp(timestamp_ms // 1000, UTC):%Y-%m-%dT%H:%M:%SZ}"
