@@ -7,6 +7,8 @@ import time
 from itertools import count
 from pathlib import Path
 
+from confluent_kafka import Producer
+
 from protocol.partition import partition_for
 from shim.demo.parts import Broker
 from tests.admin.broker_groups import (
@@ -78,6 +80,7 @@ def export_live(place: Place, tmp_path: Path) -> Served:
     """A new group, one that is there with other offsets, and one that has a member; what the cluster serves then."""
     bootstrap = f"127.0.0.1:{place.port}"
     topic = place.new_topic()
+    produce(bootstrap, topic, 600)
     new, present, busy = place.new_group(), place.new_group(), place.new_member().group
     for other in (topic, second := place.new_topic()):
         commit(place, present, other, 1)
@@ -106,6 +109,40 @@ def export_live(place: Place, tmp_path: Path) -> Served:
     return fetch(place, [new, present])
 
 
+def export_what_does_not_fit(place: Place, tmp_path: Path) -> Served:
+    """To a cluster that lacks a topic, or a partition, or whose log is shorter: a consumer that went on from there
+    would leave out what is written until then, or begin anywhere."""
+    bootstrap = f"127.0.0.1:{place.port}"
+    topic = place.new_topic()
+    produce(bootstrap, topic, 10)
+    some, none = place.new_group(), place.new_group()
+    data_dir = tmp_path / "does-not-fit"
+    records = [
+        (some, commit_record(some, topic, 0, 10)),
+        (some, commit_record(some, topic, 1, 5)),
+        (some, commit_record(some, "nowhere", 0, 5)),
+        (none, commit_record(none, topic, 0, 11)),
+    ]
+    write_log(data_dir, records)
+    refused = [
+        f"group {some} nowhere-0: not written, as nobody says where its log ends there "
+        "(nowhere-0: UNKNOWN_TOPIC_OR_PARTITION)",
+        f"group {some} {topic}-1: not written, as nobody says where its log ends there "
+        f"({topic}-1: UNKNOWN_TOPIC_OR_PARTITION)",
+    ]
+    behind = [f"group {none} {topic}-0: not written, as 11 is past the end of its log there, 10"]
+    for dry, outcome in ((("--dry-run",), "would be written"), ((), "written"), ((), "unchanged")):
+        result = log("export", "--data-dir", data_dir, "--to-bootstrap", bootstrap, *dry, "--json")
+        assert result.status == 1
+        assert {each["group"]: (each["outcome"], each["problems"]) for each in result.json["groups"]} == {
+            some: (outcome, refused),
+            none: ("refused", behind),
+        }
+    found = fetch(place, [some, none])
+    assert found == {(some, topic, 0): (10, -1, "")}
+    return found
+
+
 def import_and_compare(broker_data: Path, tmp_path: Path, expected: Served, **counts: int) -> None:
     data_dir = tmp_path / "imported"
     result = log("import", "--data-dir", data_dir, "--from-folder", broker_data, "--partitions", "7", "--json")
@@ -115,6 +152,13 @@ def import_and_compare(broker_data: Path, tmp_path: Path, expected: Served, **co
     assert sum(group["partitions"] for group in result.json["groups"]) == len(expected)
     assert result.json["source"] | counts == result.json["source"]
     assert log("verify", "--data-dir", data_dir).status == 0
+
+
+def produce(bootstrap: str, topic: str, records: int) -> None:
+    producer = Producer({"bootstrap.servers": bootstrap})
+    for _ in range(records):
+        producer.produce(topic, b"", partition=0)
+    assert producer.flush(TIMEOUT_S) == 0
 
 
 def codecs_in(broker_data: Path) -> set[int]:
@@ -154,6 +198,7 @@ def test_a_4_3_brokers_files_and_back(tmp_path: Path) -> None:
         expected = fill(place, transactions=True, deletes=True)
         import_live_and_compare(place, tmp_path, expected)
         expected |= export_live(place, tmp_path)
+        expected |= export_what_does_not_fit(place, tmp_path)
         running = log("import", "--data-dir", tmp_path / "running", "--from-folder", broker.data)
         assert (running.status, running.stdout) == (2, "")
         assert f"{broker.data} is in use by another process" in running.stderr

@@ -20,6 +20,7 @@ from protocol.offsets_log import (
     encode_value,
 )
 from protocol.own.position import Position, position_header
+from protocol.own.state_log import STATE_TOPIC, GroupHandsKey, GroupHandsValue, Hands, Step, encode_state
 from protocol.partition import partition_for
 from protocol.records.batches import encode_batch
 from shim.admin.transfer import exporting, importing
@@ -27,7 +28,7 @@ from shim.admin.transfer.broker_offsets import read_broker
 from shim.admin.transfer.exporting import export_to_folders, verify_export
 from shim.admin.transfer.group_offsets import GroupOffsets, offset_commit_value
 from shim.coordinator.state.offset_table import CommittedOffset
-from shim.log import EndOfTransaction, LogError, OffsetsLog, PartitionWrite, TransactionalSet
+from shim.log import OFFSETS_TOPIC, EndOfTransaction, LogError, OffsetsLog, PartitionWrite, TransactionalSet
 from shim.log.checkpoint import TopicPartition
 from shim.log.files import Files
 from tests.admin.running import SILENT, TIMESTAMP, commit_record, log, served, write_log
@@ -478,6 +479,112 @@ def test_an_import_does_not_overtake_a_transaction_that_has_not_ended(transactin
     assert log("import", "--data-dir", transacting, "--from-folder", exported, "--replace").status == 0
     in_transaction(transacting, ended(7, committed=True))
     assert served(transacting)["new"][TopicPartition("t", 0)].offset == 5
+
+
+# --- what the log has of a group, and does not count -----------------------------------------------------------------
+
+PASSED_THROUGH = GroupHandsValue(Hands.PASSED_THROUGH, TIMESTAMP)
+IN_THE_LOG = (Step.KAFKA, Step.KAFKA_DUAL, Step.UPSTREAM_DUAL)
+
+
+def in_hands(data_dir: Path, hands: dict[str, GroupHandsValue]) -> None:
+    """As a shim notes it, in a log with one partition; of each group that it had been passed through before."""
+    offsets_log = OffsetsLog.open(data_dir, 1, topics=(OFFSETS_TOPIC, STATE_TOPIC))
+    try:
+        for topic in (OFFSETS_TOPIC, STATE_TOPIC):
+            assert all(offsets_log.recover(0, topic=topic))
+        for group, its in hands.items():
+            for value in (PASSED_THROUGH, its):
+                record = encode_state((GroupHandsKey(group), value))
+                assert offsets_log.write([PartitionWrite(0, [[record]], TIMESTAMP, STATE_TOPIC)]) == {}
+    finally:
+        offsets_log.close()
+
+
+@pytest.fixture
+def of_all_steps(tmp_path: Path) -> Path:
+    path = tmp_path / "steps"
+    steps = {step.name.lower(): GroupHandsValue(Hands.SERVED, TIMESTAMP, step=step) for step in Step}
+    groups = [*steps, "passed", "nobodys"]
+    write_log(path, [(group, commit_record(group, "t", 0, 5)) for group in groups])
+    in_hands(path, {**steps, "passed": PASSED_THROUGH})
+    return path
+
+
+@pytest.mark.parametrize("dry", [(), ("--dry-run",)])
+def test_only_what_counts_is_exported(of_all_steps: Path, tmp_path: Path, dry: tuple[str, ...]) -> None:
+    """What ZooKeeper or the cluster has may be newer: old consumers and brokers do not write into this log."""
+    exported = tmp_path / "exported"
+    result = log("export", "--data-dir", of_all_steps, "--to-folder", exported, *dry, "--json")
+    assert result.status == 1
+    refused = {each["group"]: each["problems"] for each in result.json["groups"] if each["outcome"] == "refused"}
+    assert refused == {
+        "passed": ["group passed: it is passed through: the cluster has its offsets"],
+        **{
+            group: [
+                f"group {group}: it is at a step at which ZooKeeper is right, and the log may be older: migrate "
+                "advance first"
+            ]
+            for group in ("zookeeper", "zookeeper_dual")
+        },
+    }
+    assert exported.exists() == (not dry)
+    if not dry:
+        found, _ = read_broker(Files(), [exported], TIMESTAMP, SILENT)
+        assert set(found.groups()) == {"nobodys", *(step.name.lower() for step in IN_THE_LOG)}
+
+
+def test_where_nothing_counts_nothing_is_written(of_all_steps: Path, tmp_path: Path) -> None:
+    exported = tmp_path / "exported"
+    result = log("export", "--data-dir", of_all_steps, "--to-folder", exported, "--group", "passed")
+    assert (result.status, exported.exists()) == (1, False)
+    assert "problem: group passed: it is passed through" in result.stderr
+
+
+@pytest.mark.parametrize("dry", [(), ("--dry-run",)])
+def test_what_the_shim_would_not_serve_is_not_imported(
+    of_all_steps: Path, tmp_path: Path, dry: tuple[str, ...]
+) -> None:
+    source, exported = tmp_path / "source", tmp_path / "exported"
+    groups = ["passed", "zookeeper_dual", "kafka", "nobodys", "new"]
+    write_log(source, [(group, commit_record(group, "t", 0, 7)) for group in groups])
+    assert log("export", "--data-dir", source, "--to-folder", exported).status == 0
+    before = contents(of_all_steps)
+    into: list[str | Path] = ["import", "--data-dir", of_all_steps, "--from-folder", exported, "--replace", *dry]
+    result = log(*into)
+    assert (result.status, result.stdout) == (2, "")
+    assert "would not serve what is imported of passed (it is passed through: the cluster has its offs" in result.stderr
+    assert "), zookeeper_dual (it is at a step" in result.stderr
+    assert contents(of_all_steps) == before
+    result = log(*into, "--group", "kafka", "--group", "nobodys", "--group", "new")
+    assert result.status == 0, result.stderr
+
+
+def test_a_data_directory_is_no_brokers_folder(of_all_steps: Path, tmp_path: Path) -> None:
+    """The newest may be in its journal, and what counts of whom it says itself."""
+    result = log("import", "--data-dir", tmp_path / "new", "--from-folder", of_all_steps)
+    assert result.status == 2
+    assert f"{of_all_steps} is a shim's data directory, and no broker's: " in result.stderr
+    assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.parametrize("command", ["export", "import"])
+def test_where_nobody_knows_whose_the_groups_are_nothing_is_carried(
+    of_all_steps: Path, tmp_path: Path, command: str
+) -> None:
+    write_log(tmp_path / "source", [("new", commit_record("new", "t", 0, 7))])
+    assert log("export", "--data-dir", tmp_path / "source", "--to-folder", tmp_path / "exported").status == 0
+    (path,) = of_all_steps.glob(f"{STATE_TOPIC}-0/*.log")
+    raw = bytearray(path.read_bytes())
+    raw[70] ^= 1
+    path.write_bytes(raw)
+    before = contents(of_all_steps)
+    option, folder = ("--to-folder", "2") if command == "export" else ("--from-folder", "exported")
+    result = log(command, "--data-dir", of_all_steps, option, tmp_path / folder)
+    assert result.status == 1
+    assert f"{path} is damaged at byte 0" in result.stderr
+    assert contents(of_all_steps) == before
+    assert not (tmp_path / "2").exists()
 
 
 @pytest.mark.parametrize("command", ["export", "import", "backup"])

@@ -115,9 +115,9 @@ AT_REST: Final[Mapping[str, Story]] = {
     "taken away": (
         Step("offset-shim log export --data-dir DIR --to-bootstrap kafka-1:9092 --dry-run", "--group G", says="G"),
         Step("offset-shim log export --to-bootstrap", "kafka-1:9092 --data-dir DIR --group G", says="G"),
-        Step("offset-shim log export --data-dir DIR --to-folder OUT --partitions N"),
+        Step("offset-shim log export --data-dir DIR --to-folder OUT --partitions N", "--group G", says="G"),
         Step("offset-shim log import --from-folder OUT --partitions N", "--data-dir NEW"),
-        Step("offset-shim log import --from-folder DIR", "--data-dir NEW --dry-run --replace"),
+        Step("offset-shim log import --from-folder OUT", "--data-dir NEW --dry-run --replace"),
         Step("offset-shim log import --data-dir /var/lib/offset-shim --from-folder state --group billing --replace"),
         Step("offset-shim log import --from-bootstrap", "kafka-1:9092 --data-dir ANOTHER --group G"),
         Step("offset-shim log dump", "--data-dir ANOTHER --state", says="orders"),

@@ -35,12 +35,12 @@ from shim.admin.transfer.exporting import (
     verify_export,
 )
 from shim.admin.transfer.group_offsets import GroupOffsets, read_offsets
+from shim.admin.transfer.hands import kept_elsewhere
 from shim.admin.transfer.live_brokers import LiveBrokers
-from shim.admin.transfer.live_export import WOULD_WRITE, WRITTEN, Exported, export_to_cluster
+from shim.admin.transfer.live_export import REFUSED, WOULD_WRITE, WRITTEN, Exported, export_to_cluster
 from shim.config import load_configuration, parse_servers
 from shim.counted import counted, some_of
 from shim.log.files import Files
-from shim.offsets.cluster.groups import ClusterGroups
 
 _FOLDER: Final = click.Path(path_type=Path, file_okay=False)
 
@@ -88,12 +88,14 @@ def export_command(
     many are that old is told; for these --commit-timestamp now, or raise that setting before the broker starts.
 
     --to-bootstrap commits the offsets to each group's coordinator. A group that has members there is refused, and so
-    is one that has other offsets, unless --replace is given. Topics that the cluster does not have are refused by it.
-    When and until when an offset was committed is not carried over: the cluster counts from now on. How it is spoken to
-    (upstream.security.protocol, upstream.sasl.*, upstream.ssl.*) is said as to the shim, by --config or --set.
+    is one that has other offsets, unless --replace is given. Of a partition that the cluster does not have, or whose
+    log ends before the offset, nothing is written. When and until when an offset was committed is not carried over: the
+    cluster counts from now on. How it is spoken to (upstream.security.protocol, upstream.sasl.*, upstream.ssl.*) is
+    said as to the shim, by --config or --set.
 
-    Only offsets go along, no members, and no transactions: while one that has committed offsets of a group has not
-    ended, that group is refused. What was written is read back and compared; exit status 1 when anything differs
+    Only offsets go along, no members, no steps, and no transactions: while one that has committed offsets of a group
+    has not ended, that group is refused. So is one of which the log need not have the newest: one at zookeeper or
+    zookeeper+dual, or passed through. What was written is read back and compared; exit status 1 when anything differs
     or was refused.
 
     \b
@@ -105,18 +107,27 @@ def export_command(
     settings = load_configuration(config, assignments, os.environ).settings
     with data_dir_to_read(data_dir) as (reading, held):
         offsets = read_offsets(reading, held, "reading", Ongoing)
+        elsewhere = kept_elsewhere(reading, held)
     _refuse_pending(offsets, groups)
-    chosen = chosen_groups(offsets, groups, f"{data_dir} holds no offsets")
+    wanted = chosen_groups(offsets, groups, f"{data_dir} holds no offsets")
+    chosen = [group for group in wanted if group not in elsewhere]
+    refused = [
+        Exported(group, offsets.of(group), REFUSED, [f"group {group}: {elsewhere[group]}"])
+        for group in wanted
+        if group in elsewhere
+    ]
     in_danger = None
-    if folder is not None:
+    exported: list[Exported] = []
+    if folder is not None and chosen:
         now_ms = time.time_ns() // 1_000_000
         if commit_timestamp == NOW:
             commit_anew(offsets, chosen, now_ms)
         in_danger = expiring(offsets, chosen, now_ms)
         exported = _to_folder(Files(), folder.absolute(), offsets, chosen, partitions, now_ms, dry_run=dry_run)
-    else:
+    elif chosen:
         brokers = LiveBrokers(parse_servers(bootstrap or ""), settings)
         exported = asyncio.run(_to_cluster(brokers, offsets, chosen, replace=replace, dry_run=dry_run))
+    exported = sorted([*exported, *refused], key=lambda each: each.group)
     _tell(exported, in_danger, dry_run=dry_run, json_wanted=json_wanted)
     if any(each.problems for each in exported):
         sys.exit(SOMETHING_WRONG)
@@ -155,9 +166,7 @@ async def _to_cluster(
     brokers: LiveBrokers, offsets: GroupOffsets, groups: Sequence[str], *, replace: bool, dry_run: bool
 ) -> list[Exported]:
     async with brokers:
-        return await export_to_cluster(
-            ClusterGroups(brokers), offsets, groups, Ongoing, replace=replace, dry_run=dry_run
-        )
+        return await export_to_cluster(brokers, offsets, groups, Ongoing, replace=replace, dry_run=dry_run)
 
 
 def _tell(exported: Sequence[Exported], in_danger: Expiring | None, *, dry_run: bool, json_wanted: bool) -> None:

@@ -12,6 +12,8 @@ from typing import Any, Final, NamedTuple
 
 import click
 
+from protocol.own.state_log import STATE_TOPIC
+from shim.admin.at_rest.data_dir import partition_folders
 from shim.admin.commands.console import (
     SOMETHING_WRONG,
     Ongoing,
@@ -105,7 +107,8 @@ def import_command(
     as to the shim, by --config or --set.
 
     Only offsets come along: a group arrives without members. A group that is here already, with other offsets, with
-    members or with transactions that have not ended, is refused, and nothing is written, unless --replace is given.
+    members or with transactions that have not ended, is refused, and nothing is written, unless --replace is given. One
+    that the shim would not serve from its log (passed through, at zookeeper or zookeeper+dual) is refused in any case.
     What was written is read back and compared; exit status 1 when anything differs.
 
     \b
@@ -150,6 +153,12 @@ def _from_folders(files: Files, folders: Sequence[Path], num_partitions: int | N
             raise Refused(f"{lock.parent} is in use by another process (it holds {LOCK_NAME}): stop the broker first")
     for folder in folders:
         refuse_log_on_topics(files, folder)
+        if any(at.topic == STATE_TOPIC for at in partition_folders(files, folder)):
+            # It may have the newest in its journal, and says of which groups it has not what counts.
+            raise Refused(
+                f"{folder} is a shim's data directory, and no broker's: take the offsets out of it first, with "
+                "offset-shim log export --to-folder"
+            )
     now_ms = time.time_ns() // 1_000_000
     offsets, counts = read_broker(files, folders, now_ms, Ongoing, num_partitions=num_partitions)
     found = {cluster_id for folder in folders if (cluster_id := cluster_id_of(files, folder))}

@@ -19,6 +19,7 @@ from shim.admin.transfer.group_offsets import (
     offset_commit_value,
     read_offsets,
 )
+from shim.admin.transfer.hands import kept_elsewhere
 from shim.counted import some_of
 from shim.log import OffsetsLog, PartitionWrite
 from shim.log.files import Files
@@ -71,10 +72,25 @@ def plan_import(
     return planned
 
 
+def refuse_kept_elsewhere(data_dir: Path, groups: Iterable[str]) -> None:
+    """Raises NotDone where the shim would not serve what is imported of these groups; LogError, OSError."""
+    if not num_partitions_in(FilesToRead(), data_dir):
+        return
+    with data_dir_to_read(data_dir) as (files, held):
+        elsewhere = kept_elsewhere(files, held)
+    if refused := [group for group in groups if group in elsewhere]:
+        raise NotDone(
+            "nothing was written: the shim would not serve what is imported of "
+            f"{some_of(refused, lambda group: f'{group} ({elsewhere[group]})')}; --group chooses others"
+        )
+
+
 def plan_for(
     data_dir: Path, source: GroupOffsets, groups: Sequence[str], progress: Progress, *, replace: bool
 ) -> list[PlannedGroup]:
-    """The plan for a data directory, which need not exist; nothing is changed in it."""
+    """The plan for a data directory, which need not exist; nothing is changed in it. Raises as
+    :func:`import_offsets`."""
+    refuse_kept_elsewhere(data_dir, groups)
     here = GroupOffsets()
     if num_partitions_in(FilesToRead(), data_dir):
         with data_dir_to_read(data_dir) as (files, held):
@@ -98,6 +114,7 @@ def import_offsets(
 
     Raises NotDone, nothing having been written; BrokenOff; LogError, OSError.
     """
+    refuse_kept_elsewhere(data_dir, groups)
     num_partitions = num_partitions_in(files, data_dir) or num_partitions
     allow_open_files(num_partitions, OTHER_FILES)
     log = OffsetsLog.open(data_dir, num_partitions, files=files)
