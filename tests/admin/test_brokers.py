@@ -26,6 +26,8 @@ from tests.legacy.parts import KAFKA_0_10, KAFKA_3, LegacyBroker
 from tests.protocol_live.place import Place
 from tests.waiting import wait_until
 
+_FLUSH_S = 30.0
+
 HOUR_MS = 3_600_000
 UNDECIDED = "a transaction that has not ended may change this"
 # offsets.topic.compression.codec
@@ -158,7 +160,7 @@ def produce(bootstrap: str, topic: str, records: int) -> None:
     producer = Producer({"bootstrap.servers": bootstrap})
     for _ in range(records):
         producer.produce(topic, b"", partition=0)
-    assert producer.flush(TIMEOUT_S) == 0
+    assert producer.flush(_FLUSH_S) == 0
 
 
 def codecs_in(broker_data: Path) -> set[int]:
