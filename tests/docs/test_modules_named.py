@@ -14,7 +14,14 @@ ROOT: Final = Path(__file__).parents[2]
 PAGES: Final = ("docs/architecture.md", "docs/request-paths.md", "docs/contributing.md")
 MADE: Final = ("build/site",)
 """By what the pages tell of."""
-WHOLE_ROOMS: Final = ("shim/log", "shim/runtime", "shim/kafka_log", "shim/forwarding", "shim/admin/live")
+WHOLE_ROOMS: Final = (
+    "shim/log",
+    "shim/runtime",
+    "shim/kafka_log",
+    "shim/forwarding",
+    "shim/migration",
+    "shim/admin/live",
+)
 """Of which the first page names each module."""
 
 _NAMED: Final = re.compile(r"`((?:[\w.-]+/)*[\w-]+\.py|(?:[\w.-]+/)+|(?:[\w.-]+/)+[\w-]+)(?:: ([\w.]+))?`")
