@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -105,6 +106,11 @@ class Files:
             return self.size(fd)
         finally:
             self.close(fd)
+
+    def seconds_old(self, path: Path) -> float:
+        """For how long nothing was written to the file of this name, by the machine's clock: less than 0 where that was
+        set back."""
+        return time.time() - path.stat().st_mtime
 
     def truncate(self, fd: int, size: int) -> None:
         _truncate(fd, size)

@@ -78,7 +78,8 @@ class Anchor(NamedTuple):
 
 class Kept(NamedTuple):
     """A snapshot that was read, and is sound. ``era``: in which it was taken. ``part``: as if all before it had been
-    read. ``own``, ``rest``: two parts of what the coordinator has."""
+    read. ``own``, ``rest``: two parts of what the coordinator has. ``written_at``: of CLOCK_BOOTTIME, when this machine
+    has written it, by its own clock, and no earlier than it was taken."""
 
     snapshot: Snapshot
     era: bytes
@@ -86,6 +87,7 @@ class Kept(NamedTuple):
     part: ReadPart
     own: memoryview
     rest: memoryview
+    written_at: float
 
     def restore(self, coordinator: GroupCoordinator, home: Home, check: Callable[[], None] = lambda: None) -> None:
         """Into a new one, which is of no more use where this fails. Raises DecodeError, LogError, and what ``check``
@@ -101,7 +103,7 @@ def head_of(era: bytes, anchor: Anchor, owner: Owner) -> bytes:
     return b"".join((_HEAD.pack(_MAGIC, _VERSION, era), _ANCHOR.pack(*anchor), *parts))
 
 
-def read_kept(topic: str, snapshot: Snapshot) -> Kept:
+def read_kept(topic: str, snapshot: Snapshot, written_at: float) -> Kept:
     """Raises DecodeError, LogError."""
     dump = DumpReader(snapshot.payload)
     magic, version, era = dump.unpack(_HEAD)
@@ -114,7 +116,7 @@ def read_kept(topic: str, snapshot: Snapshot) -> Kept:
         dump.fail("no owner, or another offset")
     own = dump.take(dump.unpack(_LONG_LENGTH)[0])
     part = ReadPart.behind(topic, anchor.position, owner, {anchor.producer_id: anchor.producer_epoch})
-    return Kept(snapshot, era, anchor, part, own, dump.rest())
+    return Kept(snapshot, era, anchor, part, own, dump.rest(), written_at)
 
 
 class TopicDump:

@@ -9,7 +9,8 @@ What is in one (snapshot_format.py) is what whoever follows the partition has in
 to the same questions; two more come with being kept in a file:
 
 - How old it is (tombstones.py). Its time is that of its last batch, and that of the fence, with which the partition was
-  taken over, is now, both as the brokers' clocks said when these were appended. How long tombstones stay must not have
+  taken over, is now, both as the brokers' clocks said when these were appended; or that of its file, by this machine's
+  clock, where that is longer ago: one clock may have been set back. How long tombstones stay must not have
   changed since, in either direction: those that went under the shorter time are gone. An era is a time in which it has
   not, as far as looks at the topic tell; a snapshot of another era than this one is of no use.
 - Whether the batch is there of which it was taken. A cluster that was put back to an earlier time has the same id, its
@@ -240,6 +241,7 @@ class TopicSnapshots:
             return None
         try:
             snapshot = folder.newest(check)
+            seconds_old = 0.0 if snapshot is None else self._files.seconds_old(snapshot.path)
         except FileNotFoundError:
             return None
         except OSError as error:
@@ -248,7 +250,7 @@ class TopicSnapshots:
         if snapshot is None:
             return None
         try:
-            kept = read_kept(self._topic, snapshot)
+            kept = read_kept(self._topic, snapshot, boottime() - seconds_old)
         except (DecodeError, LogError) as error:
             folder.refuse(snapshot.path, error)
             return None

@@ -47,7 +47,7 @@ class Restoring:
             return None
         copy = self._copies.of(number, kept.part)
         fence = self._offsets.fence(number)
-        copy.up_to_date_at = fence.moment_of(kept.anchor.append_time_ms)
+        copy.up_to_date_at = min(fence.moment_of(kept.anchor.append_time_ms), kept.written_at)
         try:
             why_not = await self._restore(number, kept, copy)
         except AgeNotKnown as error:  # to read it from its beginning nobody need know that

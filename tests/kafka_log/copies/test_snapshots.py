@@ -61,7 +61,7 @@ def payload_of(topic: TopicPartition, coordinator: GroupCoordinator, era: bytes 
 def kept_of(topic: TopicPartition, payload: bytes) -> Kept:
     header = topic.headers[-1]
     anchor = LastBatch(header.next_offset, 0, 0, header.size, header.base_offset, header.crc)
-    return read_kept(NAME, Snapshot(Path("a.snapshot"), anchor, memoryview(payload)))
+    return read_kept(NAME, Snapshot(Path("a.snapshot"), anchor, memoryview(payload)), 0.0)
 
 
 def decided() -> Deciding:
@@ -113,7 +113,7 @@ class AnySnapshots(AnyDecisions):
 
     def restored(self) -> GroupCoordinator:
         assert self.kept is not None
-        standby = Restored(read_kept(NAME, self.kept.snapshot))
+        standby = Restored(read_kept(NAME, self.kept.snapshot, 0.0))
         standby.read(self.d.topic, self.d.topic.ends[-1])
         return standby.copy.coordinator
 
@@ -439,7 +439,7 @@ async def test_it_is_anchored_to_what_was_written(
     payload = payload_of(d.topic, d.coordinator)
     head = len(head_of(ERA, anchor_in(d.topic), OWNER))
     snapshot = Snapshot(tmp_path, end.batch, memoryview(end.head + payload[head:]))
-    assert read_kept(NAME, snapshot).anchor == Anchor(TOPIC_ID, 0, 7, 3, 5, 7, 2, 9, 1_000)
+    assert read_kept(NAME, snapshot, 0.0).anchor == Anchor(TOPIC_ID, 0, 7, 3, 5, 7, 2, 9, 1_000)
     wrote.there = there
     with pytest.raises(NotNow, match=why):
         await its.complete(0, its.ends_of(0))
