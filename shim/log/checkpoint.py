@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, nullcontext, suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -106,12 +106,18 @@ def replace_file(
 def replace_for_good(files: Files, path: Path, data: bytes) -> None:
     """As :func:`replace_file`, of what decides something. Where its name cannot be synced, another file says so beside
     it: the next sync may find nothing to write, and succeed. So it is to be replaced once more, by this process or by
-    the next one, before anything rests on it, while :func:`is_in_doubt`. Raises OSError."""
+    the next one, before anything rests on it, while :func:`is_in_doubt`. Raises OSError; nothing is in doubt where the
+    disk did not take the new file, as it is full."""
     doubtful = _doubtful(path)
+    replace_file(files, path, data, _doubted(files, doubtful))
+    files.unlink(doubtful)
+
+
+@contextmanager
+def _doubted(files: Files, doubtful: Path) -> Iterator[None]:
     if not files.exists(doubtful):
         files.close(files.create(doubtful))
-    replace_file(files, path, data)
-    files.unlink(doubtful)
+    yield
 
 
 def is_in_doubt(files: Files, path: Path) -> bool:

@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 
 from shim.log import DataDir
-from shim.log.checkpoint import RECOVERY_POINT_CHECKPOINT, TopicPartition, read_checkpoint
+from shim.log.checkpoint import RECOVERY_POINT_CHECKPOINT, TopicPartition, is_in_doubt, read_checkpoint
 from shim.log.errors import LogError
 from shim.log.files import Files
 from shim.log.offsets_log import OFFSETS_TOPIC, OffsetsLog
-from shim.log.places import Place, Places
+from shim.log.places import PLACES_NAME, Place, Places
 from tests.log.faulty_files import FaultyFiles
 from tests.log.lost_files import LostFiles
 from tests.log.test_log import one, recovered, segment, write
@@ -72,6 +72,22 @@ def test_where_partitions_are_is_durable_before_the_next_process_relies_on_it(se
     _, left = DataDir.open_to_move(data_dir, topics_prefix="own", num_partitions=2, files=files)
     assert left[0] is Place.TO_TOPIC
     assert not [name for name in files.names(data_dir) if name.endswith((".doubtful", ".tmp"))]
+
+
+@pytest.mark.parametrize(("call", "is_doubtful"), [("create", False), ("pwrite", False), ("sync_directory", True)])
+def test_what_the_disk_has_no_room_for_leaves_no_doubt(tmp_path: Path, call: str, is_doubtful: bool) -> None:
+    """A start on a disk that is full would otherwise have to note once more what is there already."""
+    files = FaultyFiles()
+    places = Places.begun(files, tmp_path, "own", [Place.TOPIC])
+    files.fail(call, errno.ENOSPC)
+    with pytest.raises(OSError, match="No space left"):
+        places.note(0, Place.TO_DIRECTORY)
+    assert places[0] is Place.TOPIC
+    assert is_in_doubt(files, tmp_path / PLACES_NAME) is is_doubtful
+    files.heal()
+    again = Places.read(files, tmp_path)
+    assert again is not None
+    assert again[0] is (Place.TO_DIRECTORY if is_doubtful else Place.TOPIC)
 
 
 def test_partitions_that_are_all_in_the_directory_are_told_of(tmp_path: Path) -> None:
