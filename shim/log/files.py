@@ -9,18 +9,18 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Concatenate, Final, ParamSpec, TypeVar
+from typing import Final, TypeVar, TypeVarTuple
 
-_Arguments = ParamSpec("_Arguments")
+_Arguments = TypeVarTuple("_Arguments")
 _Result = TypeVar("_Result")
 
 
-def _naming(call: Callable[Concatenate[int, _Arguments], _Result]) -> Callable[Concatenate[int, _Arguments], _Result]:
+def _naming(call: Callable[[int, *_Arguments], _Result]) -> Callable[[int, *_Arguments], _Result]:
     """The same call; where it fails it says of which file."""
 
-    def naming(fd: int, /, *args: _Arguments.args, **kwargs: _Arguments.kwargs) -> _Result:
+    def naming(fd: int, *args: *_Arguments) -> _Result:
         try:
-            return call(fd, *args, **kwargs)
+            return call(fd, *args)
         except OSError as error:
             with suppress(OSError):  # where that is not to be had, the rest says enough
                 error.filename = str(Path(f"/proc/self/fd/{fd}").readlink())
