@@ -58,7 +58,10 @@ class DataDirLock:
         try:
             self._fd = take(data_dir / LOCK_NAME)
         except BlockingIOError:
-            raise LogError(f"data directory {data_dir} is in use by another process (it holds {LOCK_NAME})") from None
+            copy = ", or look at a copy, which `log backup` makes of one in use" if shared else ""
+            raise LogError(
+                f"data directory {data_dir} is in use by another process (it holds {LOCK_NAME}): end that first{copy}"
+            ) from None
 
     def release(self) -> None:
         if self._fd >= 0:

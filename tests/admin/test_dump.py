@@ -133,7 +133,7 @@ def test_a_directory_in_use_or_not_there(data_dir: Path, tmp_path: Path) -> None
     finally:
         held.close()
     assert (result.status, result.stdout) == (2, "")
-    assert result.stderr == f"Error: data directory {data_dir} is in use by another process (it holds .lock)\n"
+    assert result.stderr.startswith(f"Error: data directory {data_dir} is in use by another process (it holds .lock): ")
     nowhere = tmp_path / "nowhere"
     for command in ("dump", "verify", "repair", "compact"):
         result = log(command, "--data-dir", nowhere)

@@ -174,7 +174,8 @@ def test_one_that_is_in_use_is_left_alone(tmp_path: Path, looking: Looking) -> N
     offsets_log.close()
     assert told.status == 2
     assert told.stderr == (
-        f"Error: data directory {tmp_path / 'data'} is in use by another process (it holds {LOCK_NAME})\n"
+        f"Error: data directory {tmp_path / 'data'} is in use by another process (it holds {LOCK_NAME}): "
+        "end that first, or look at a copy, which `log backup` makes of one in use\n"
     )
 
 

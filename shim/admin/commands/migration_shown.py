@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import click
 
 from shim.admin.commands.console import number_shown, print_table, shown, tell_beside
-from shim.admin.commands.telling import groups_shown, name_shown
+from shim.admin.commands.telling import behind_name, groups_shown, name_shown
 from shim.admin.commands.times import since_shown
 from shim.admin.live.shown.documents import Row
 
@@ -57,7 +57,7 @@ def tell_alarms(rows: Sequence[Row]) -> None:
         if row["members"] is None:
             unanswered.setdefault(row["alarm"], []).append(row)
         elif row["alarm"]:
-            tell_beside(f"{name_shown(row)}: {shown(row['alarm'])}")
+            tell_beside(f"{name_shown(row)}: {shown(behind_name(row, row['alarm']))}")
     for why, its in unanswered.items():
         tell_beside(f"state and members of {groups_shown(its)} are not known: {shown(why)}")
 

@@ -44,7 +44,7 @@ def tell(
             if row["group"] not in are_shown:
                 by_reason.setdefault(("left alone", row["why"]), []).append(row)
         for row in done.not_done:  # what is the same of many is one line
-            by_reason.setdefault((row["kind"], row["error"].removeprefix(f"group {row['group']}: ")), []).append(row)
+            by_reason.setdefault((row["kind"], behind_name(row, row["error"])), []).append(row)
         for (kind, why), its in by_reason.items():
             tell_beside(f"{some_shown(its, name_shown)}: {kind}: {shown(why)}")
     if done.broken_off is not None:
@@ -66,6 +66,11 @@ def tell_of_others(shim: RunningShim) -> None:
 def name_shown(row: Row) -> str:
     """Of a group, before what is said of it."""
     return shown(row["group"]) or "(no name)"
+
+
+def behind_name(row: Row, line: str) -> str:
+    """What is said of a group, behind its name: many a line begins with that."""
+    return line.removeprefix(f"group {row['group']}: ")
 
 
 def step_shown(row: Row) -> str:

@@ -603,7 +603,7 @@ def test_members_of_whom_nobody_knows_are_not_none(moved: Moved, admin: str) -> 
     moved.add("h", "i", "j", "k")
     for group, broker in (("h", "b:9092"), ("i", "a:9092"), ("j", "b:9092")):
         moved.silent(group, f"{broker} has not answered in 3 s")
-    moved.tell("k", 7.0, "its members go past the shim")
+    moved.tell("k", 7.0, "group k: its members go past the shim")
     told = {
         "k: its members go past the shim",
         "state and members of 2 groups are not known: b:9092 has not answered in 3 s",
