@@ -5,10 +5,11 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pytest
 
+from protocol.own.state_log import Step
 from shim.offsets.store import StoreUnavailable
 from tests.migration.simulated import virtual_time
 from tests.migration.simulated.disk import WritesOf
@@ -230,5 +231,37 @@ def test_what_it_wrote_where_neither_had_anything_before_a_transaction_ends(comm
             await asyncio.sleep(SOON)
             assert at.log == at.zookeeper == {0: CLIENTS if committed else CONSUMERS[-1]}
             assert not at.shim.dual_commit.outbox.lagging
+
+    virtual_time.run(lived())
+
+
+def test_what_it_writes_behind_a_step_that_a_sudden_end_follows_is_newer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What stood there when the group was at that step before, and was deleted since, says nothing of it."""
+
+    async def lived() -> None:
+        async with at_kafka_dual(tmp_path, BOTH_HAD) as at:
+            _consumer_writes(at, *CONSUMERS)
+            await asyncio.sleep(SOON)
+            await at.shim.does(at.shim.stepping.move(GROUP, Step.ZOOKEEPER_DUAL, "a test"))
+            await at.shim.does(at.shim.delete(GROUP, [0]))
+            dual_commit, is_there = at.shim.dual_commit, asyncio.Event()
+
+            async def has_no_turn(_: str) -> None:
+                is_there.set()
+                await asyncio.Event().wait()
+
+            enter = dual_commit.enter
+
+            def entered(*what: Any) -> None:
+                monkeypatch.setattr(dual_commit.outbox, "_feed", has_no_turn)
+                enter(*what)
+
+            monkeypatch.setattr(dual_commit, "enter", entered)
+            await at.shim.does(at.shim.stepping.move(GROUP, Step.KAFKA_DUAL, "a test"))
+            await is_there.wait()
+            await at.ends_suddenly(lambda: _consumer_writes(at, *CONSUMERS, LAST))
+            assert at.log == at.zookeeper == {0: LAST}
 
     virtual_time.run(lived())

@@ -175,8 +175,9 @@ class DualCommit:
 
     async def note_all(self, group: str, there: Mapping[Partition, StoredOffset]) -> None:
         """What ZooKeeper has is what the log has, which is right from here on: whatever else is found there later is
-        somebody else's."""
-        await self._log.note(group, there, Step.KAFKA_DUAL)
+        somebody else's. What was noted at that step before, and is not there any more, is over."""
+        over = dict.fromkeys(self._log.coordinator(group).written(group))
+        await self._log.note(group, {**over, **there}, Step.KAFKA_DUAL)
 
     async def bring(self, group: str) -> list[Difference]:
         """Have ZooKeeper, which knows nothing of it yet or no longer, be given what the log has, but for what somebody

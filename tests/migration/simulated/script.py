@@ -7,7 +7,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import Counter
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
@@ -28,6 +28,7 @@ _LONGEST_PAUSES: Final = (0, 0, 0, 0.002, 0.006, 0.02, 0.06, 0.4, 0.5, 0.6, 2, 2
 _BACK: Final = 3
 """A client goes back to one of so many that were there last."""
 _AMID: Final = (0, 0.001, 0.004, 0.008)
+_AMID_A_MOVE: Final = (*_AMID, 0.02, 0.04, 0.06, 0.08)
 """Likewise, from the beginning of what somebody is to come amid."""
 
 
@@ -46,7 +47,7 @@ class Script:
         self._history = History()
         self._removed: int | None = None
         """What is written from there on somebody may have created anew."""
-        self._values = iter(self._rng.sample(range(10, 10_000), 100))
+        self._values = iter(self._rng.sample(range(10, 10_000), 300))
         self._had = [_FIRST]
         """What a client may go back to."""
         self._while_it_lives: dict[_Act, int] = {
@@ -58,7 +59,7 @@ class Script:
             self._lose: 4,
             self._reconnect: 4,
             self._stall: 3,
-            self._disk: 2,
+            self._disk: 4,
         }
         self._amid: dict[_Act, int] = {self._kill: 3, self._consume: 3, self._nothing: 4}
         self._while_it_is_dead: dict[_Act, int] = {self._start: 5, self._consume: 3, self._nothing: 2}
@@ -143,11 +144,11 @@ class Script:
             self._tell(f"to {value}: done")
             written.acknowledged = True
 
-    async def _disturbed(self, does: Coroutine[Any, Any, None]) -> None:
+    async def _disturbed(self, does: Coroutine[Any, Any, None], amid: Sequence[float] = _AMID) -> None:
         """By somebody else, half of the times."""
         doing = asyncio.create_task(does)
         if self._rng.random() < 0.5:
-            await asyncio.sleep(self._rng.choice(_AMID))
+            await asyncio.sleep(self._rng.choice(amid))
             if not doing.done():
                 self.counts["amid"] += 1
                 await self._one_of(self._amid)
@@ -167,7 +168,9 @@ class Script:
     # -- what others do
 
     async def _consume(self) -> None:
-        self._consumer_writes()
+        """As a rule once."""
+        for _ in range(self._rng.choice((1, 1, 1, 2, 4))):
+            self._consumer_writes()
 
     def _consumer_writes(self) -> int:
         value = next(self._values)
@@ -191,7 +194,7 @@ class Script:
             return
         to = self._rng.choice([each for each in _STEPS if abs(_STEPS.index(each) - _STEPS.index(step)) == 1])
         try:
-            await self._disturbed(shim.does(shim.stepping.move(GROUP, to, "a test")))
+            await self._disturbed(shim.does(shim.stepping.move(GROUP, to, "a test")), _AMID_A_MOVE)
         except (NotDone, Refused) as error:
             self._tell(f"not {to.name}: {error}")
         else:
