@@ -5,7 +5,9 @@ import pytest
 from protocol.errors import ErrorCode as E
 from protocol.offsets_log import GroupMetadataKey, GroupMetadataValue, OffsetCommitKey, OffsetCommitValue
 from protocol.own.position import Producer
+from protocol.own.state_log import ZOOKEEPER_IS_RIGHT, Hands, Step
 from shim.coordinator import CoordinatorSettings, RetentionStep
+from shim.coordinator.outcome import HandsTaken
 
 from .driving import Driven, subscription
 from .durable import assert_same, reloaded
@@ -180,6 +182,65 @@ def test_an_offset_that_says_itself_how_long_it_stays() -> None:
     assert d.check_retention() == NOTHING
     d.now += WEEK
     assert d.check_retention() == RetentionStep(2, 1, more=False)
+
+
+def test_beside_one_that_says_itself_how_long_it_stays_the_others_have_theirs() -> None:
+    d = Driven()
+    (member_id,), generation = d.stable(session=1_800_000)
+    d.commit(member_id, generation, [("orders", 0, 5)], version=4, retention_time_ms=MINUTE)
+    d.commit(member_id, generation, [("orders", 1, 6)])
+    d.advance(1_000_000)
+    left(d, member_id)
+    d.now += WEEK - 1
+    assert d.check_retention() == RetentionStep(1, 0, more=False)
+    assert d.offsets() == {("orders", 1): 6}
+    d.now += 1
+    assert d.check_retention() == ONE_OF_ONE
+
+
+def at_step(d: Driven, step: Step) -> None:
+    """Its offsets were in ZooKeeper at first."""
+    ticket = d.ticket()
+    d.take(d.coordinator.take_in_hand(d.now, "g", Hands.SERVED, "why", ticket, step, from_zookeeper=True))
+    assert d.answer(ticket, HandsTaken).done
+
+
+@pytest.mark.parametrize("step", sorted(ZOOKEEPER_IS_RIGHT))
+def test_in_zookeeper_none_expires(step: Step) -> None:
+    d = Driven()
+    d.commit()
+    at_step(d, step)
+    d.now += 10 * WEEK
+    assert d.check_retention() == NOTHING
+
+
+def test_in_dual_commit_it_has_its_time_from_when_no_consumer_is_left_in_zookeeper() -> None:
+    d = Driven()
+    d.commit()
+    at_step(d, Step.KAFKA_DUAL)
+    d.now += 10 * WEEK
+    assert d.check_retention() == NOTHING
+    d.coordinator.is_used_elsewhere(d.now, "g", used=False)
+    d.now += WEEK - 1
+    assert d.check_retention() == NOTHING
+    d.coordinator.is_used_elsewhere(d.now, "g", used=True)
+    d.now += WEEK
+    assert d.check_retention() == NOTHING
+    d.coordinator.is_used_elsewhere(d.now, "g", used=False)
+    d.now += WEEK
+    assert d.check_retention() == ONE_OF_ONE
+
+
+def test_where_dual_commit_has_ended_it_has_its_time_from_then_on() -> None:
+    d = Driven()
+    d.commit()
+    at_step(d, Step.KAFKA_DUAL)
+    d.now += 10 * WEEK
+    at_step(d, Step.KAFKA)
+    d.now += WEEK - 1
+    assert d.check_retention() == NOTHING
+    d.now += 1
+    assert d.check_retention() == ONE_OF_ONE
 
 
 def test_of_a_group_that_became_empty_nobody_knows_when_each_commit_counts() -> None:

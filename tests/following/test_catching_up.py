@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import shutil
+from collections.abc import AsyncGenerator
 from pathlib import Path
 
 from protocol.errors import ErrorCode
 from protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteRequestPartition, OffsetDeleteRequestTopic
+from protocol.own.position import Position
 from shim.coordinator import Asker, GroupCoordinator, Outcome
 from shim.runtime import OffsetsOfTopics
+from shim.upstream import Read
 from tests.following.cluster_log import Cluster, fetched, follows, ready, until_fetched
 from tests.runtime.held_log import WAIT_SECONDS
 from tests.runtime.running import CALLER, TOPIC, Running, running
@@ -75,6 +78,47 @@ async def test_a_restored_backup_serves_what_was_committed_since(tmp_path: Path)
         cluster.end(GROUP, committed=True)
         assert await fetched(shim, GROUP) == (0, 3)
         assert await deletion_errors(shim, GROUP) == (0, 0)
+        await following.stop()
+
+
+class InParts(Cluster):
+    """Of what is read a batch comes first, and the rest with ``go_on``."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.has_begun, self.go_on = asyncio.Event(), asyncio.Event()
+
+    async def read(self, position: Position) -> AsyncGenerator[Read, None]:
+        async for read in super().read(position):
+            yield read._replace(batches=read.batches[:1])
+            self.has_begun.set()
+            await self.go_on.wait()
+            if rest := read.batches[1:]:
+                yield read._replace(start=read.start.behind(read.batches[0][0]), batches=rest, is_reset=False)
+
+
+async def test_a_part_of_it_is_not_enough(tmp_path: Path) -> None:
+    cluster = Cluster()
+    async with running(tmp_path) as shim:
+        following = await follows(shim, cluster)
+        await ready(following, GROUP)
+        cluster.commit(GROUP, 1)
+        cluster.end(GROUP, committed=True)
+        await until_fetched(shim, GROUP, (0, 1))
+        await following.stop()
+    in_parts = InParts()
+    in_parts.logs = cluster.logs
+    for offset in (2, 3):
+        cluster.commit(GROUP, offset)
+        cluster.end(GROUP, committed=True)
+    async with running(tmp_path) as shim:
+        following = await follows(shim, in_parts)
+        assert following.ready(GROUP) is LOADING
+        await in_parts.has_begun.wait()
+        assert await fetched(shim, GROUP) == (LOADING, -1)
+        assert await commit_error(shim, GROUP, 4) == LOADING
+        in_parts.go_on.set()
+        await until_fetched(shim, GROUP, (0, 3))
         await following.stop()
 
 

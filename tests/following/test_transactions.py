@@ -12,6 +12,8 @@ import pytest
 from protocol.errors import ErrorCode
 from protocol.own.history_log import HISTORY_TOPIC, decode_history
 from protocol.own.position import Position
+from protocol.own.state_log import Hands
+from shim.coordinator.state.partition_state import PartitionState
 from shim.coordinator.upkeep.followed import NOBODY
 from shim.following.transactions import taking_over
 from shim.log import batching
@@ -62,6 +64,28 @@ async def test_a_transaction_is_followed_to_its_end(tmp_path: Path) -> None:
         cluster.commit("g", 8)
         cluster.end("g", committed=True)
         await until_fetched(shim, "g", (0, 8))
+        await following.stop()
+
+
+async def test_what_is_the_clusters_own_affair_is_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A group that is passed through commits there, and nothing of it is known here."""
+    async with running(tmp_path) as shim:
+        cluster, of_g = Cluster(), shim.runtime.partition_of("g")
+        names = (f"theirs-{number}" for number in range(1_000))
+        theirs = next(
+            each
+            for each in names
+            if cluster.home(each) == cluster.home("g") and shim.runtime.partition_of(each) == of_g
+        )
+        hands = {theirs: Hands.PASSED_THROUGH}
+        monkeypatch.setattr(PartitionState, "hands_of", lambda _, group: hands.get(group, Hands.SERVED))
+        following = await follows(shim, cluster)
+        await ready(following, "g")
+        for group, offset in ((theirs, 1), ("g", 2)):
+            cluster.commit(group, offset)
+            cluster.end(group, committed=True)
+        await until_fetched(shim, "g", (0, 2))
+        assert await fetched(shim, theirs, stable=False) == (0, -1)
         await following.stop()
 
 
