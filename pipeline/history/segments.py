@@ -15,6 +15,10 @@ from protocol.partition import partition_for
 OFFSETS_TOPIC: Final = "__consumer_offsets"
 STATE_TOPIC: Final = "__offset_shim_state"
 
+_PLACES: Final = "log-places"
+_IN_DIRECTORY: Final = "directory"
+"""What that file says of a partition of which the directory has all."""
+
 _FOLDER: Final = re.compile(rf"({OFFSETS_TOPIC}|{HISTORY_TOPIC}|{STATE_TOPIC})-(0|[1-9]\d{{0,8}})")
 _SEGMENT: Final = re.compile(r"(\d{20})\.log(\.swap|\.cleaned)?")
 
@@ -46,10 +50,12 @@ class Wanted(NamedTuple):
 def segments_in(directories: Sequence[str], topic: str, wanted: Wanted) -> list[Segment]:
     """Of a data directory, or of the log directories of one broker; each log partition from its beginning on.
 
-    Raises UnreadableLog where there is no partition of the topic, or one in two directories; OSError.
+    Raises UnreadableLog where there is no partition of the topic, or one in two directories, or where what is wanted is
+    on topics of the cluster; OSError.
     """
     folders: dict[int, str] = {}
     own: dict[int, bool] = {}
+    elsewhere: dict[int, str] = {}
     for directory in directories:
         names = sorted(os.listdir(directory))  # noqa: PTH208  # a cluster's paths are text
         matches = [match for name in names if (match := _FOLDER.fullmatch(name))]
@@ -60,12 +66,30 @@ def segments_in(directories: Sequence[str], topic: str, wanted: Wanted) -> list[
                 raise UnreadableLog(f"partition {partition} of {topic} is in {folders[partition]} and in {directory}")
             folders[partition] = os.path.join(directory, match[0])  # noqa: PTH118  # a cluster's paths are text
             own[partition] = is_ours
+        if is_ours:
+            elsewhere |= dict.fromkeys(_on_topics(directory, folders), directory)
     if not folders:
         raise UnreadableLog(f"no partition of {topic} in {', '.join(directories)}")
     # A directory of the shim's has all partitions; a broker may have any of them.
     known = len(folders) if all(own.values()) and set(folders) == set(range(len(folders))) else None
     chosen = _chosen(folders, wanted, wanted.num_partitions or known)
+    if missed := sorted(chosen & elsewhere.keys()):
+        raise UnreadableLog(
+            f"log partition {missed[0]} of {elsewhere[missed[0]]} is on a topic of the cluster"
+            f"{f', and so are {len(missed) - 1} more' * (len(missed) > 1)}: what is here of it is older"
+        )
     return [each for number in sorted(chosen) for each in _segments(topic, number, folders[number], own[number])]
+
+
+def _on_topics(directory: str, partitions: Iterable[int]) -> set[int]:
+    """Of these partitions of a data directory those that `log move` has brought to topics, or is bringing there or
+    back: what counts is there, or may be. Raises OSError."""
+    try:
+        with open(f"{directory}/{_PLACES}", encoding="utf-8", errors="replace") as file:  # noqa: PTH123
+            places = dict(line.rstrip("\n").partition("=")[::2] for line in file)
+    except FileNotFoundError:  # none was ever moved
+        return set()
+    return {partition for partition in partitions if places.get(str(partition)) != _IN_DIRECTORY}
 
 
 def _chosen(folders: Iterable[int], wanted: Wanted, num_partitions: int | None) -> set[int]:

@@ -15,6 +15,8 @@ from pipeline.history.schemas import COLUMNS, OFFSETS, SEGMENTS
 from pipeline.history.segments import OFFSETS_TOPIC, Segment, Wanted, segments_in
 from protocol.records.batches import Record
 from protocol.records.message_sets import encode_message_set
+from shim.log.files import Files
+from shim.log.places import Place, Places
 from tests.pipeline.history.logs import TIME, Row, batch, commit, make_ours, read, segment
 
 BATCHES = [batch(at * 3, *(commit("g", "t", partition, at) for partition in range(3))) for at in range(6)]
@@ -128,6 +130,28 @@ def test_what_is_not_there(tmp_path: Path) -> None:
         segment(tmp_path / name, 0, BATCHES[0], partition=7)
     with pytest.raises(UnreadableLog, match="partition 7 of __consumer_offsets is in "):
         read(tmp_path / "a", tmp_path / "b")
+
+
+def test_what_is_left_behind_of_what_was_moved_to_a_topic_is_not_read(tmp_path: Path) -> None:
+    """It is as old as the move."""
+    make_ours(tmp_path, 4)
+    for partition in range(4):
+        segment(tmp_path, 0, *BATCHES, partition=partition)
+    places = [Place.DIRECTORY, Place.TOPIC, Place.TO_TOPIC, Place.TO_DIRECTORY]
+    noted = Places.begun(Files(), tmp_path, "__shim", places)
+    with pytest.raises(
+        UnreadableLog, match=f"log partition 1 of {tmp_path} is on a topic of the cluster, and so are 2"
+    ):
+        offsets(tmp_path)
+    for partition in (1, 2, 3):
+        with pytest.raises(
+            UnreadableLog, match=f"log partition {partition} of {tmp_path} is on a topic of the cluster:"
+        ):
+            read(tmp_path, wanted=Wanted(partitions=frozenset({partition})))
+    assert len(read(tmp_path, wanted=Wanted(partitions=frozenset({0})))) == 18
+    for partition in (1, 2, 3):
+        noted.note(partition, Place.DIRECTORY)
+    assert len(offsets(tmp_path)) == 72
 
 
 def test_a_cleaned_segment_is_read_instead_of_those_that_it_stands_for(tmp_path: Path) -> None:
