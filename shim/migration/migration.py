@@ -38,6 +38,7 @@ from shim.migration.words import (
 from shim.offsets.cluster.groups import ClusterGroups
 from shim.offsets.store import StoreError
 from shim.runtime import Clock, Runtime
+from shim.runtime.unserved import unserved
 from shim.upstream.errors import UpstreamError
 
 
@@ -83,6 +84,10 @@ class Migration:
     async def status(self, groups: Sequence[str] | None) -> Sequence[GroupStatus]:
         """As :meth:`Statuses.of`. Raises NotKnown, Refused."""
         return await self._statuses.of(groups)
+
+    async def left_out(self) -> Sequence[str]:
+        """Lines about partitions that are to be served here, and are not: their groups are not known."""
+        return unserved(self._runtime.unavailable, self._runtime.num_partitions)
 
     async def served(self) -> Sequence[str]:
         """As :meth:`Statuses.served`."""

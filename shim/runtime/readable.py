@@ -12,6 +12,7 @@ from shim.coordinator import GroupCoordinator, GroupMemory
 from shim.metrics import StandbyCounts
 from shim.runtime.backend import Backend
 from shim.runtime.partition import Partition
+from shim.runtime.unserved import DAMAGED
 
 
 class ReadablePartitions:
@@ -59,6 +60,8 @@ class ReadablePartitions:
         if partition.is_to_be_loaded and not self._stopping:
             is_taken_over = self.is_among_shims and not partition.was_forgotten
             return "being taken over, ask again" if is_taken_over else "being read back, ask again"
+        if self.why_not(partition_number) is ErrorCode.COORDINATOR_NOT_AVAILABLE:
+            return f"{DAMAGED}: the shim's log says where, and so does `offset-shim log verify` once it has ended"
         if not self.is_owned_elsewhere(partition_number):
             return "not loaded"
         owner = self.named_owner(partition_number)

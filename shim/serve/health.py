@@ -15,6 +15,7 @@ from shim.metrics import Series
 from shim.migration.migration import Migration
 from shim.relocation.relocation import Relocation
 from shim.runtime import Runtime
+from shim.runtime.unserved import how_many, unserved
 from shim.serve.clients import clients_of
 from shim.serve.measuring import Measuring
 from shim.serve.overview import Whole
@@ -88,13 +89,9 @@ class Health:
         lines = []
         if not cluster.reachable:  # first, as a start waits for them
             lines.append("no broker of the cluster can be reached" + ("" if cluster.looked_up else " yet"))
-        lacking = runtime.unavailable - self._moved_now(runtime)
-        unserved = [*((count, _WORDS[state]) for state, count in lacking.items()), (runtime.held_back, _HELD_BACK)]
-        lines += [
-            f"{count} of {counted(runtime.num_partitions, 'partition')} {'is' if count == 1 else 'are'} {word}"
-            for count, word in unserved
-            if count
-        ]
+        lines += unserved(runtime.unavailable - self._moved_now(runtime), runtime.num_partitions)
+        if runtime.held_back:
+            lines.append(how_many(runtime.held_back, runtime.num_partitions, _HELD_BACK))
         if runtime.owned is None:
             lines.append("it is not known yet which partitions are this shim's")
         if runtime.failing:
@@ -112,10 +109,3 @@ class Health:
         if relocation is None or (number := relocation.under_way) is None:
             return Counter()
         return Counter({runtime.why_not(number): 1})
-
-
-_WORDS: Final = {
-    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: "not loaded",
-    ErrorCode.COORDINATOR_NOT_AVAILABLE: "damaged and not served",
-    ErrorCode.NOT_COORDINATOR: "another shim's for now",
-}

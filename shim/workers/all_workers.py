@@ -100,6 +100,10 @@ class AllMigrations:
         found = await asyncio.gather(*(worker("migration", "status", None) for worker in self._all.workers))
         return sorted((each for some in found for each in some), key=lambda each: each.group)
 
+    async def left_out(self) -> Sequence[str]:
+        """See :class:`shim.admin.live.asked.migration.Migration`."""
+        return [line for lines in await self._all.each("left_out") for line in lines]
+
     async def served(self) -> Sequence[str]:
         """See :class:`shim.admin.live.asked.migration.Migration`."""
         return sorted(name for names in await self._all.each("served") for name in names)

@@ -13,7 +13,7 @@ from shim.admin.commands.groups_describe import describe_command
 from shim.admin.commands.groups_history import history_command
 from shim.admin.commands.groups_reset import reset_command
 from shim.admin.commands.groups_watch import watch_command
-from shim.admin.commands.lags import end_where_untold, with_lags
+from shim.admin.commands.lags import end_where_untold, with_lags, without_lags
 from shim.admin.commands.migration_shown import tell_alarms
 from shim.admin.commands.shim_options import admin_option, pattern_option, shim_at
 from shim.admin.commands.telling import NONE_HEARD_OF, name_shown, step_shown, tell_of_others
@@ -64,16 +64,16 @@ def list_command(pattern: str | None, lag_wanted: bool, admin: HostPort, json_wa
     offset-shim groups list --pattern 'etl-*' --lag --json
     """
     shim, query = shim_at(admin), () if pattern is None else [("pattern", pattern)]
-    rows, untold = with_lags(shim, query) if lag_wanted else (shim.get("/v1/groups", query)["groups"], ())
+    rows, untold = (with_lags if lag_wanted else without_lags)(shim, query)
     tell_of_others(shim)
     if json_wanted:
         print_json({"groups": rows})
     else:
-        _show_groups(rows, lag_wanted=lag_wanted)
+        _show_groups(rows, lag_wanted=lag_wanted, are_all=not untold)
     end_where_untold(untold)
 
 
-def _show_groups(groups: Sequence[Row], *, lag_wanted: bool) -> None:
+def _show_groups(groups: Sequence[Row], *, lag_wanted: bool, are_all: bool) -> None:
     rows = [
         (
             *(row["group"], step_shown(row), row["state"], row["type"], number_shown(row["members"])),
@@ -90,7 +90,7 @@ def _show_groups(groups: Sequence[Row], *, lag_wanted: bool) -> None:
             if silent := row.get("silent_members"):  # which an older shim does not say
                 says = f"`groups describe {shlex.quote(row['group'])}` says who"
                 tell_beside(f"{name_shown(row)}: {silent} of {counted(row['members'], 'member')} silent: {says}")
-    else:
+    elif are_all:
         tell_beside(NONE_HEARD_OF)
 
 

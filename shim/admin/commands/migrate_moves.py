@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
-from typing import Final, TypedDict, Unpack
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple, TypedDict, Unpack
 
 import click
 
@@ -161,53 +161,57 @@ def _move(move: str, given: _Given, more: Row | None = None, at: str | None = No
     choice = chosen(given["groups"], given["pattern"], given["all_wanted"], otherwise_all=False)
     if choice.names and at is not None:
         raise click.UsageError("Groups that are named are tried wherever they are: --at goes with --pattern or --all.")
-    groups, left_alone = _to_move(shim, move, choice, at)
+    meant = _to_move(shim, move, choice, at)
     if given["dry_run"]:
-        _look(shim, move, groups, left_alone, choice, json_wanted=given["json_wanted"])
+        _look(shim, move, meant, choice, json_wanted=given["json_wanted"])
         return
     done = Done([], [], None)
-    if groups:
-        question = _QUESTIONS[move].format(counted(len(groups), "group"))
-        agree(question, groups, yes=given["yes"] or len(groups) == 1)
+    if meant.groups:
+        question = _QUESTIONS[move].format(counted(len(meant.groups), "group"))
+        agree(question, meant.groups, yes=given["yes"] or len(meant.groups) == 1)
         cause = cause_of(f"migrate {move}", given["cause"])
         asked: Row = {"cause": cause, **(more or {})}
-        done = done_of(shim, move, f"/v1/migrate/{move}", Chosen(groups, None), asked, look="migrate status")
-    done = done._replace(left_alone=left_alone)
-    tell(done, show_statuses, json_wanted=given["json_wanted"], none_of_them=_none_can(choice))
+        done = done_of(shim, move, f"/v1/migrate/{move}", Chosen(meant.groups, None), asked, look="migrate status")
+    _tell(done, meant, choice, show_statuses, json_wanted=given["json_wanted"])
 
 
-def _look(
-    shim: RunningShim,
-    move: str,
-    groups: tuple[str, ...],
-    left_alone: Sequence[Row],
-    choice: Chosen,
-    *,
-    json_wanted: bool,
-) -> None:
+class _Meant(NamedTuple):
+    """``groups``: by name. ``left_alone`` and ``unanswered``: as of :class:`Done`."""
+
+    groups: tuple[str, ...]
+    left_alone: Sequence[Row] = ()
+    unanswered: Sequence[str] = ()
+
+
+def _look(shim: RunningShim, move: str, meant: _Meant, choice: Chosen, *, json_wanted: bool) -> None:
     """What the move would find and do. Exits with 1 where something stands in its way."""
     starts = move == "start"
     path, more = ("/v1/migrate/plan", {}) if starts else ("/v1/migrate/look", {"move": move})
-    done = done_of(shim, move, path, Chosen(groups, None), more) if groups else Done([], [], None)
-    done = done._replace(left_alone=left_alone)
-    tell(done, show_planned if starts else show_looked, json_wanted=json_wanted, none_of_them=_none_can(choice))
+    done = done_of(shim, move, path, Chosen(meant.groups, None), more) if meant.groups else Done([], [], None)
+    _tell(done, meant, choice, show_planned if starts else show_looked, json_wanted=json_wanted)
     if any(row["hindrance"] or row.get("differing") for row in done.rows):
         sys.exit(SOMETHING_WRONG)
+
+
+def _tell(
+    done: Done, meant: _Meant, choice: Chosen, show: Callable[[Sequence[Row]], None], *, json_wanted: bool
+) -> None:
+    done = done._replace(left_alone=meant.left_alone, unanswered=meant.unanswered)
+    tell(done, show, json_wanted=json_wanted, none_of_them=_none_can(choice))
 
 
 def _none_can(choice: Chosen) -> str:
     return f"no group{fitting_shown(choice)} can take that step: `migrate plan` and `migrate status` say where each is"
 
 
-def _to_move(shim: RunningShim, move: str, choice: Chosen, at: str | None) -> tuple[tuple[str, ...], Sequence[Row]]:
-    """By name, so that what somebody said yes to is what is moved; and what is left alone of what fits. Raises Refused
-    for a pattern that nothing fits."""
+def _to_move(shim: RunningShim, move: str, choice: Chosen, at: str | None) -> _Meant:
+    """By name, so that what somebody said yes to is what is moved. Raises Refused for a pattern that nothing fits."""
     if choice.names:
-        return choice.names, ()
+        return _Meant(choice.names)
     fitting = [] if choice.pattern is None else [("pattern", choice.pattern)]
     of_step = [] if at is None else [("at", at)]
     found = shim.get("/v1/migrate/candidates", [("move", move), *fitting, *of_step])
-    names, left_alone = found["groups"], found.get("left_alone", ())
-    if fitting and not names and not left_alone and not shim.get("/v1/groups", fitting)["groups"]:
+    meant = _Meant(tuple(found["groups"]), found.get("left_alone", ()), found.get("unanswered", ()))
+    if fitting and not any(meant) and not shim.get("/v1/groups", fitting)["groups"]:
         raise Refused(f"no group fits {choice.pattern}")
-    return tuple(names), left_alone
+    return meant

@@ -37,7 +37,7 @@ def tell(
         elif not done.not_done and done.broken_off is None and not done.unanswered:
             tell_beside(none_of_them)
         for line in done.unanswered:
-            tell_beside(f"not all groups are known: {shown(line)}")
+            tell_beside(not_all_shown(line))
         by_reason: dict[tuple[str, str], list[Row]] = {}
         are_shown = {row["group"] for row in done.rows}
         for row in done.left_alone:
@@ -76,6 +76,10 @@ def behind_name(row: Row, line: str) -> str:
 def step_shown(row: Row) -> str:
     """Of a group's status, as `--at` takes it: ``kafka+dual``."""
     return f"{row['offsets_storage']}{'+dual' if row['dual_commit_enabled'] else ''}"
+
+
+def not_all_shown(why: str) -> str:
+    return f"not all groups are known: {shown(why)}"
 
 
 def some_shown(items: Sequence[T], told: Callable[[T], str]) -> str:

@@ -59,8 +59,9 @@ class Planning:
 
     async def candidates(self) -> Candidates:
         """The groups that a start could be about: those that the cluster or ZooKeeper has, and the shim does not keep
-        in its log alone. None of those that another shim has, or worker, nor those of shims themselves, which are the
-        cluster's for good; nor those of which nobody has anything, and which a start does not know."""
+        in its log alone. None of those that another shim has, or worker, nor of a partition that is not served; nor
+        those of shims themselves, which are the cluster's for good; nor those of which nobody has anything, and which a
+        start does not know."""
         listed = await self._cluster_groups.listed(CLUSTER_SECONDS)
         live = listed.groups
         unanswered = [str(each) for each in listed.unanswered] if listed.asked else [str(listed.trouble)]
@@ -72,7 +73,7 @@ class Planning:
             unanswered.append(f"ZooKeeper: {error}")
         shims = {group for group, its in live.items() if its.protocol_type == PROTOCOL_TYPE}
         names = {
-            group for group in (live.keys() | in_zookeeper) - shims if self._is_here(group) and self._can_start(group)
+            group for group in (live.keys() | in_zookeeper) - shims if self._is_known(group) and self._can_start(group)
         }
         in_doubt = [live[group] for group in names - in_zookeeper if self._placements.of(group) is Whose.UNKNOWN]
         groups = sorted(names - await self._with_nothing(in_doubt))
@@ -96,8 +97,8 @@ class Planning:
         except (UpstreamError, Refused):  # `plan` and `start` ask again, and say of which group it is
             return frozenset()
 
-    def _is_here(self, group: str) -> bool:
-        return not self._runtime.is_owned_elsewhere(self._runtime.partition_of(group))
+    def _is_known(self, group: str) -> bool:
+        return self._runtime.coordinator(self._runtime.partition_of(group)) is not None
 
     def _can_start(self, group: str) -> bool:
         return self._placements.of(group) not in SERVED or self._changing.step(group) is Step.ZOOKEEPER

@@ -49,6 +49,8 @@ class Moved:
     """Of ``groups``, those that the cluster or ZooKeeper has and the shim has not heard of."""
     unanswered: list[str] = field(default_factory=list)
     left_alone: dict[str, str] = field(default_factory=dict)
+    lacks: list[str] = field(default_factory=list)
+    """Lines about partitions that are not served."""
     from_zookeeper: set[str] = field(default_factory=set)
     differing: dict[str, list[Difference]] = field(default_factory=dict)
     refused: dict[str, str] = field(default_factory=dict)
@@ -101,6 +103,9 @@ class Moved:
     async def status(self, groups: Sequence[str] | None) -> Sequence[GroupStatus]:
         self.looks.append(None if groups is None else len(groups))
         return [self.of(name) for name in (self.groups.keys() - self.unheard if groups is None else groups)]
+
+    async def left_out(self) -> Sequence[str]:
+        return self.lacks
 
     async def served(self) -> Sequence[str]:
         return sorted(name for name in self.groups.keys() - self.unheard if self.step(name) != PASSED_THROUGH)

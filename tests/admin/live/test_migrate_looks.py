@@ -41,6 +41,26 @@ def test_groups_of_other_shims_are_told_of(moved: Moved, command: list[str]) -> 
         assert offset_shim(*command, "--admin", admin).stderr.startswith("this shim has 0 of 50 partitions\n")
 
 
+def test_groups_of_partitions_that_are_not_served_are_missed(moved: Moved, admin: str) -> None:
+    """They would look like none, and what was done with all like done with all of them."""
+    moved.add("g")
+    moved.add("h", storage="kafka", dual=True)
+    moved.lacks.append("1 of 50 partitions is damaged and not served")
+    told = "not all groups are known: 1 of 50 partitions is damaged and not served"
+    of_all = (
+        *(("groups", "list"), ("groups", "list", "--lag"), ("migrate", "status"), ("migrate", "plan")),
+        *(("migrate", "verify"), ("migrate", "advance", "--all", "--dry-run"), ("migrate", "start", "--all")),
+        *(("migrate", "advance", "--pattern", "h"), ("migrate", "rollback", "--pattern", "none*")),
+    )
+    for command in of_all:
+        shown = offset_shim(*command, "--admin", admin)
+        assert (shown.status, shown.stderr.splitlines().count(told)) == (1, 1), command
+    assert moved.begun == ["g", "h"]
+    assert offset_shim("migrate", "status", "--json", "--admin", admin).json["unanswered"] == moved.lacks
+    named = offset_shim("migrate", "status", "g", "--admin", admin)
+    assert (named.status, named.stderr) == (0, "")
+
+
 def test_one_group(moved: Moved, admin: str) -> None:
     moved.add("g")
     assert offset_shim("groups", "describe", "g", "--admin", admin).stdout.splitlines() == [

@@ -36,6 +36,10 @@ class Migration(Protocol):
     async def status(self, groups: Sequence[str] | None) -> Sequence[GroupStatus]:
         """None: all that the shim has heard of. Raises :class:`NotKnown`."""
 
+    async def left_out(self) -> Sequence[str]:
+        """Lines about partitions of the log that are this shim's, and not served now: nothing is told of their groups
+        where groups are not named."""
+
     async def served(self) -> Sequence[str]:
         """Of the groups that the shim has heard of, those that it serves itself; nobody else is asked."""
 

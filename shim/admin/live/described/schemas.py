@@ -129,7 +129,7 @@ SCHEMAS: Final[Mapping[str, Schema]] = {
     "Client": _object(_fields(ClientsOf, dropped=_FLAG)),
     "Clients": _object({"clients": _list(_ref("Client"))}),
     "Status": _object(_STATUS),
-    "Statuses": _object({"groups": _list(_ref("Status"))}),
+    "Statuses": _object({"groups": _list(_ref("Status"))}, {"unanswered": _list(_TEXT)}),
     "Summary": _object(
         {
             "total": _COUNT,
@@ -156,7 +156,7 @@ SCHEMAS: Final[Mapping[str, Schema]] = {
             "offsets": _list(_object(_fields(OffsetAt, offset=_MAYBE, lag=_MAYBE))),
         }
     ),
-    "Lags": _object({"groups": _list(_object({**_STATUS, "lag": _MAYBE, "why": _TEXT}))}),
+    "Lags": _object({"groups": _list(_object({**_STATUS, "lag": _MAYBE, "why": _TEXT}))}, {"unanswered": _list(_TEXT)}),
     "RecentLag": _object({"group": _TEXT, "samples": _list(_SAMPLE)}),
     "History": _object({"group": _TEXT, "moves": _list(_ref("Moved"))}),
     "ResetWanted": _object(
@@ -177,7 +177,10 @@ SCHEMAS: Final[Mapping[str, Schema]] = {
     "ResetDone": _object({"group": _TEXT, "cause": _TEXT, "offsets": _list(_ref("Change"))}),
     "Deletion": _object({"groups": _list(_TEXT)}, {"cause": _TEXT, "dry_run": _FLAG}),
     "Deleted": _object(_fields(Deleted, deleted=_FLAG)),
-    "Names": _object({"groups": _list(_TEXT)}, {"left_alone": _list(_object({"group": _TEXT, "why": _TEXT}))}),
+    "Names": _object(
+        {"groups": _list(_TEXT)},
+        {"left_alone": _list(_object({"group": _TEXT, "why": _TEXT})), "unanswered": _list(_TEXT)},
+    ),
     "Which": _object({}, _WHICH),
     "Move": _object({}, _MOVE),
     "Start": _object({}, {**_MOVE, "from": {"type": "string", "enum": list(map(str, Source))}}),

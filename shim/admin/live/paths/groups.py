@@ -23,7 +23,7 @@ from shim.admin.live.requests.resets import (
     plan_wanted,
     reset_wanted,
 )
-from shim.admin.live.shown.documents import JSON, Row, list_in_pieces
+from shim.admin.live.shown.documents import JSON, Row, list_in_pieces, one_line
 from shim.admin.live.shown.group_rows import change_row, deleted_row, details_row, moved_row, offset_row, plan_row
 from shim.admin.live.shown.migration_rows import status_row
 from shim.admin.live.streamed.in_lines import in_lines
@@ -47,8 +47,8 @@ class GroupPaths:
     async def groups(self, request: web.Request) -> web.StreamResponse:
         choice = choice_of(query_of(request))
         async with asyncio.timeout(ANSWER_SECONDS):
-            statuses = await self._statuses(choice)
-        return await send_all(request, JSON, list_in_pieces({}, "groups", map(status_row, statuses)))
+            statuses, left_out = await self._statuses(choice), await self._left_out(choice)
+        return await send_all(request, JSON, list_in_pieces(left_out, "groups", map(status_row, statuses)))
 
     async def describe(self, request: web.Request) -> web.StreamResponse:
         names = choice_of(query_of(request)).names
@@ -65,13 +65,13 @@ class GroupPaths:
     async def lag(self, request: web.Request) -> web.StreamResponse:
         choice = choice_of(query_of(request))
         async with asyncio.timeout(ANSWER_SECONDS):
-            statuses = await self._statuses(choice)
+            statuses, left_out = await self._statuses(choice), await self._left_out(choice)
             # Of the others the broker that has their offsets would be waited for once more.
             lags = dict(await self._groups.lags([each.group for each in statuses if each.members is not None]))
         rows: list[Row] = [
             {**status_row(each), **lags.get(each.group, GroupLag(None, each.alarm))._asdict()} for each in statuses
         ]
-        return await send_all(request, JSON, list_in_pieces({}, "groups", rows))
+        return await send_all(request, JSON, list_in_pieces(left_out, "groups", rows))
 
     async def history(self, request: web.Request) -> web.StreamResponse:
         group, window = history_wanted(query_of(request))
@@ -109,6 +109,11 @@ class GroupPaths:
             stopping=self._stopping,
             changes=True,
         )
+
+    async def _left_out(self, choice: Choice) -> Row:
+        """Lines that say why these may not be all; nothing where they are."""
+        lines = () if choice.names is not None else await self._shim.migration.left_out()
+        return {"unanswered": list(map(one_line, lines))} if lines else {}
 
     async def _statuses(self, choice: Choice) -> Sequence[GroupStatus]:
         """Raises NotKnown, Refused, NotReady."""

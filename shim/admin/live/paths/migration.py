@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
 from typing import Final
 
@@ -33,7 +33,6 @@ _AT_ONCE: Final = 100  # groups looked at in one go
 _SIDE_BY_SIDE: Final = 8  # groups that are moved, or compared, at the same time
 
 _Move = Callable[[str, str], Awaitable[GroupStatus]]
-_Names = Callable[[], Awaitable[Iterable[str]]]
 
 
 class MigrationPaths:
@@ -53,8 +52,8 @@ class MigrationPaths:
 
     async def candidates(self, request: web.Request) -> web.StreamResponse:
         move, choice, at = move_of(query_of(request))
-        names, left_alone = await self._movable(move, choice, at)
-        return await send_all(request, JSON, list_in_pieces(_left_alone(left_alone), "groups", names))
+        meant = await self._movable(move, choice, at)
+        return await send_all(request, JSON, list_in_pieces(_beside(meant), "groups", meant.groups))
 
     async def plan(self, request: web.Request) -> web.StreamResponse:
         async def step(names: Sequence[str]) -> list[Row]:
@@ -65,23 +64,24 @@ class MigrationPaths:
         known = Candidates(choice.names or ())
         if choice.names is None:
             async with asyncio.timeout(ANSWER_SECONDS):
-                known = await self._migration.candidates()
-            known = _fitting(choice, known)
-        unanswered: Row = {"unanswered": [one_line(each) for each in known.unanswered]} if known.unanswered else {}
+                known = _fitting(choice, await self._migration.candidates())
+                known = known._replace(unanswered=[*known.unanswered, *await self._migration.left_out()])
         return await in_lines(
             *(request, known.groups, step),
             together=_AT_ONCE,
             side_by_side=1,
             stopping=self._stopping,
-            more={**unanswered, **_left_alone(known.left_alone)},
+            more=_beside(known),
         )
 
     async def status(self, request: web.Request) -> web.StreamResponse:
         choice = (await self._wanted(request)).choice
         told: dict[str, GroupStatus] = {}
+        meant = Candidates(choice.names or ())
         if choice.names is None:  # brokers that hang are waited for once
             async with asyncio.timeout(ANSWER_SECONDS):
                 told = {each.group: each for each in await self._migration.status(None)}
+                meant = Candidates(choice.fitting(told), await self._migration.left_out())
 
         async def step(names: Sequence[str]) -> list[Row]:
             if choice.names is None:
@@ -89,8 +89,13 @@ class MigrationPaths:
             async with asyncio.timeout(ANSWER_SECONDS):
                 return [status_row(each) for each in await self._migration.status(names)]
 
-        names = choice.fitting(told) if choice.names is None else choice.names
-        return await in_lines(request, names, step, together=_AT_ONCE, side_by_side=1, stopping=self._stopping)
+        return await in_lines(
+            *(request, meant.groups, step),
+            together=_AT_ONCE,
+            side_by_side=1,
+            stopping=self._stopping,
+            more=_beside(meant),
+        )
 
     async def verify(self, request: web.Request) -> web.StreamResponse:
         async def step(names: Sequence[str]) -> list[Row]:
@@ -98,8 +103,17 @@ class MigrationPaths:
                 return [verified_row(await self._migration.verify(name)) for name in names]
 
         choice = (await self._wanted(request)).choice
-        names = await self._names(choice, self._served)
-        return await in_lines(request, names, step, together=1, side_by_side=_SIDE_BY_SIDE, stopping=self._stopping)
+        meant = Candidates(choice.names or ())
+        if choice.names is None:
+            async with asyncio.timeout(ANSWER_SECONDS):
+                meant = Candidates(choice.fitting(await self._served()), await self._migration.left_out())
+        return await in_lines(
+            *(request, meant.groups, step),
+            together=1,
+            side_by_side=_SIDE_BY_SIDE,
+            stopping=self._stopping,
+            more=_beside(meant),
+        )
 
     async def look(self, request: web.Request) -> web.StreamResponse:
         """At what a move would do."""
@@ -109,8 +123,14 @@ class MigrationPaths:
             async with asyncio.timeout(ANSWER_SECONDS):
                 return [looked_row(await self._migration.look(name, move)) for name in names]
 
-        names, _ = await self._movable(move, choice, at)
-        return await in_lines(request, names, step, together=1, side_by_side=_SIDE_BY_SIDE, stopping=self._stopping)
+        meant = await self._movable(move, choice, at)
+        return await in_lines(
+            *(request, meant.groups, step),
+            together=1,
+            side_by_side=_SIDE_BY_SIDE,
+            stopping=self._stopping,
+            more=_beside(meant),
+        )
 
     # -- moving
 
@@ -142,13 +162,13 @@ class MigrationPaths:
         async def step(names: Sequence[str]) -> list[Row]:
             return [status_row(await make(name, said)) for name in names]
 
-        names, left_alone = await self._movable(move, choice, at)
+        meant = await self._movable(move, choice, at)
         return await in_lines(
-            *(request, names, step),
+            *(request, meant.groups, step),
             together=1,
             side_by_side=_SIDE_BY_SIDE,
             stopping=self._stopping,
-            more=_left_alone(left_alone),
+            more=_beside(meant),
             changes=True,
         )
 
@@ -157,39 +177,34 @@ class MigrationPaths:
     async def _wanted(self, request: web.Request) -> Wanted:
         return wanted_of(await body_of(request))
 
-    async def _names(self, choice: Choice, meant: _Names) -> Sequence[str]:
-        """``meant``: of which groups a choice without names is."""
+    async def _movable(self, move: str, choice: Choice, at: str | None) -> Candidates:
+        """``move``: one of :data:`shim.admin.live.requests.choosing.MOVES`. Groups that are not named have to be at one
+        step, or it has to be said which is meant: done again after it was broken off, a move would be made twice with
+        some. None of its ``groups`` is left alone."""
         if choice.names is not None:
-            return choice.names
-        async with asyncio.timeout(ANSWER_SECONDS):
-            return choice.fitting(await meant())
-
-    async def _movable(self, move: str, choice: Choice, at: str | None) -> tuple[Sequence[str], Mapping[str, str]]:
-        """And of :class:`Candidates` what fits and is left alone. ``move``: one of
-        :data:`shim.admin.live.requests.choosing.MOVES`. Groups that are not named have to be at one step, or it has to
-        be said which is meant: done again after it was broken off, a move would be made twice with some."""
-        if choice.names is not None:
-            return choice.names, {}
+            return Candidates(choice.names)
         if move == "start":  # what it is about, the shim need not have heard of
             return await self._to_start(choice)
         async with asyncio.timeout(ANSWER_SECONDS):
+            left_out = await self._migration.left_out()
             found = {each.group: each for each in await self._migration.status(None) if may_move(move, each)}
         steps = {name: found[name].step for name in choice.fitting(found)}
         counts = Counter(steps.values())
         if at is None and len(counts) > 1:
             they = ", ".join(f"{count} at {step}" for step, count in counts.items())
             raise BadRequest(f"these groups are at different steps, say at which: {they}")
-        return [name for name, step in steps.items() if at in (None, step)], {}
+        return Candidates([name for name, step in steps.items() if at in (None, step)], left_out)
 
-    async def _to_start(self, choice: Choice) -> tuple[Sequence[str], Mapping[str, str]]:
-        """Raises Refused where there may be others."""
+    async def _to_start(self, choice: Choice) -> Candidates:
+        """Raises Refused where there may be others; of partitions that are not served none can be started."""
         async with asyncio.timeout(ANSWER_SECONDS):
-            known = await self._migration.candidates()
+            known, left_out = await self._migration.candidates(), await self._migration.left_out()
         if known.unanswered:
             why = "; ".join(known.unanswered)
             raise Refused(f"which groups there are is not known, name those that are meant: {why}")
         fitting = _fitting(choice, known)
-        return [name for name in fitting.groups if name not in fitting.left_alone], fitting.left_alone
+        groups = [name for name in fitting.groups if name not in fitting.left_alone]
+        return fitting._replace(groups=groups, unanswered=left_out)
 
     async def _served(self) -> Iterable[str]:
         return [each.group for each in await self._migration.status(None) if each.step != PASSED_THROUGH]
@@ -201,10 +216,10 @@ def _fitting(choice: Choice, known: Candidates) -> Candidates:
     return known._replace(groups=groups, left_alone=left_alone)
 
 
-def _left_alone(left_alone: Mapping[str, str]) -> Row:
-    """Nothing where there are none."""
-    return (
-        {"left_alone": [{"group": name, "why": one_line(why)} for name, why in left_alone.items()]}
-        if left_alone
-        else {}
-    )
+def _beside(meant: Candidates) -> Row:
+    """What is to be said beside the groups; nothing of what there is none of."""
+    found: Row = {
+        "unanswered": list(map(one_line, meant.unanswered)),
+        "left_alone": [{"group": name, "why": one_line(why)} for name, why in meant.left_alone.items()],
+    }
+    return {name: its for name, its in found.items() if its}
