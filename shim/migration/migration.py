@@ -58,6 +58,7 @@ class Migration:
         clock: Clock,
     ) -> None:
         """``followed``: as for :class:`Placements`."""
+        self._runtime = runtime
         self._cluster_groups = cluster_groups
         self._placements = placements
         self._lookup = lookup

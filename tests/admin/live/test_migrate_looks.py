@@ -44,7 +44,7 @@ def test_groups_of_other_shims_are_told_of(moved: Moved, command: list[str]) -> 
 def test_groups_of_partitions_that_are_not_served_are_missed(moved: Moved, admin: str) -> None:
     """They would look like none, and what was done with all like done with all of them."""
     moved.add("g")
-    moved.add("h", storage="kafka", dual=True)
+    moved.add("h", step="kafka+dual")
     moved.lacks.append("1 of 50 partitions is damaged and not served")
     told = "not all groups are known: 1 of 50 partitions is damaged and not served"
     of_all = (
