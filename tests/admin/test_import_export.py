@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import random
 import shutil
 import time
@@ -236,6 +237,29 @@ def test_folders_that_are_there_are_left_alone(data_dir: Path, exported: Path) -
     assert result.status == 2
     assert "File exists" in result.stderr
     assert contents(exported) == before
+
+
+class BreaksOff(Files):
+    """Fails where the third partition's folder is made, as on a full disk."""
+
+    def mkdir(self, path: Path) -> None:
+        if path.name == f"{OFFSETS_TOPIC}-2":
+            raise OSError(errno.ENOSPC, "No space left on device", str(path))
+        super().mkdir(path)
+
+
+def test_half_an_export_is_none(data_dir: Path, tmp_path: Path) -> None:
+    """It would be imported without a word: a broker need not have all partitions."""
+    target = tmp_path / "exported"
+    with pytest.raises(OSError, match="No space left on device"):
+        export_to_folders(BreaksOff(), target, GroupOffsets(), [], 5, TIMESTAMP, SILENT)
+    assert [*tmp_path.iterdir()] == [data_dir]
+    killed = target.with_name("exported.unfinished")
+    killed.mkdir()
+    result = log("export", "--data-dir", data_dir, "--to-folder", target)
+    assert (result.status, result.stdout) == (2, "")
+    assert f"{killed}: File exists" in result.stderr
+    assert not target.exists()
 
 
 def test_one_source_or_target_is_wanted(data_dir: Path, tmp_path: Path) -> None:

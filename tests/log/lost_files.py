@@ -283,7 +283,7 @@ class LostFiles(Files):
     def rename(self, source: Path, target: Path) -> None:
         self._change_or_fail("rename", target)
         assert source.parent == target.parent, "a rename between folders is not modelled"
-        self._folder(source.parent).change({source.name: None, target.name: self._file(source)})
+        self._folder(source.parent).change({source.name: None, target.name: self._node(source)})
 
     def sync_directory(self, path: Path) -> None:
         folder = self._folder(path)

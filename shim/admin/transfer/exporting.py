@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -20,6 +21,7 @@ from shim.offsets.cluster.groups import Committed
 
 _BATCH_SIZE: Final = 512 << 10  # bytes of keys and values; brokers take batches of 1 MiB (`message.max.bytes`)
 _SEGMENT_SIZE: Final = 1 << 30  # positions in an index are int32
+_UNFINISHED: Final = ".unfinished"
 _NEVER_MS: Final = -(2**63)
 
 BROKERS_RETENTION_MINUTES: Final = 7 * 24 * 60
@@ -62,24 +64,32 @@ def export_to_folders(
     now_ms: int,
     progress: Progress,
 ) -> None:
-    """Writes a folder for each partition into ``folder``, durably; a partition without groups has an empty segment.
+    """Makes ``folder``, which must not exist, with a folder for each partition in it, durably; a partition without
+    groups has an empty segment. It has its name only when it is whole: half of it looks as all of a smaller one does.
 
     Records are of ``now_ms``; their values say what was committed when. Keys are of version 1, values of 3, or
-    1 where there is an expire timestamp: as brokers write them. Raises FileExistsError, nothing having been written,
-    when one of the folders is there; OSError.
+    1 where there is an expire timestamp: as brokers write them. Raises FileExistsError, nothing having been written;
+    OSError. A kill leaves ``<folder>.unfinished`` behind.
     """
+    unfinished = folder.with_name(folder.name + _UNFINISHED)
+    refuse_existing(files, (folder, unfinished))
     homes: dict[int, list[str]] = {partition: [] for partition in range(num_partitions)}
     for group in groups:
         homes[partition_for(group, num_partitions)].append(group)
-    targets = {partition: folder / f"{OFFSETS_TOPIC}-{partition}" for partition in homes}
-    refuse_existing(files, targets.values())
-    make_data_dir(files, folder)
-    with progress("writing", len(groups)) as ongoing:
-        for partition, its_groups in homes.items():
-            files.mkdir(targets[partition])
-            _Segments(files, targets[partition]).write(_records(offsets, its_groups, now_ms, ongoing))
-            files.sync_directory(targets[partition])
-        files.sync_directory(folder)
+    make_data_dir(files, unfinished)
+    try:
+        with progress("writing", len(groups)) as ongoing:
+            for partition, its_groups in homes.items():
+                target = unfinished / f"{OFFSETS_TOPIC}-{partition}"
+                files.mkdir(target)
+                _Segments(files, target).write(_records(offsets, its_groups, now_ms, ongoing))
+                files.sync_directory(target)
+            files.sync_directory(unfinished)
+    except BaseException:
+        shutil.rmtree(unfinished)
+        raise
+    files.rename(unfinished, folder)
+    files.sync_directory(folder.parent)
 
 
 def verify_export(
