@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import http.client
 import json
+import select
+import socket
 import ssl
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from typing import Any, Final, NamedTuple
@@ -20,6 +23,10 @@ from shim.tls import refuses_certificate, tls_reason
 
 _CONNECT_SECONDS: Final = 10.0
 _SILENT_SECONDS: Final = 75.0  # a shim gives up what only looks after a minute, and sends an empty line while it moves
+_LIVES_AFTER_SECONDS: Final = 8.0
+"""Who waits for so long asks whether the shim lives, and that is answered at once, whatever it waits for."""
+_LIVES_SECONDS: Final = 3.0
+_LIVEZ: Final = "/livez"
 _LONGEST_LINE: Final = 1 << 20
 _MOST_NAMES: Final = 500
 _MOST_BYTES: Final = 256 << 10
@@ -160,6 +167,8 @@ class RunningShim:
                 # another.
                 with suppress(ssl.SSLEOFError, ConnectionError):  # the latter as of Python 3.12.3
                     connection.request(method, path, body, headers)
+                if look is None:
+                    self._await_sign_of_life(connection.sock)
                 response = connection.getresponse()
         except OSError as error:
             connection.close()
@@ -178,6 +187,9 @@ class RunningShim:
         except http.client.HTTPException as error:
             connection.close()
             raise self._is_no_shim() from error
+        except NotDone:
+            connection.close()
+            raise
         if response.status != http.HTTPStatus.OK:
             with response:
                 reason = self._reason(response, look)
@@ -188,10 +200,36 @@ class RunningShim:
             raise Declined(reason, response.status)
         return response
 
-    def _connection(self) -> http.client.HTTPConnection:
+    def _await_sign_of_life(self, answering: socket.socket) -> None:
+        """Until something comes there, for as long as the shim says at least that it lives. Raises NotDone."""
+        until = time.monotonic() + _SILENT_SECONDS
+        while not select.select([answering], [], [], min(_LIVES_AFTER_SECONDS, _SILENT_SECONDS))[0]:
+            if time.monotonic() >= until:
+                raise self._says_nothing()
+            if not self._lives():
+                raise NotDone(
+                    f"the shim at {self._address} was reached, and says nothing, not even that it lives (GET "
+                    f"{_LIVEZ}): it hangs, or its host does"
+                )
+
+    def _lives(self) -> bool:
+        """Where that cannot be told it is not said to be dead."""
+        connection = self._connection(_LIVES_SECONDS)
+        try:
+            connection.request("GET", _LIVEZ, headers={"Host": "localhost", "Connection": "close"})
+            connection.getresponse().close()
+        except TimeoutError:
+            return False
+        except (OSError, http.client.HTTPException):
+            return True
+        finally:
+            connection.close()
+        return True
+
+    def _connection(self, timeout_seconds: float = _CONNECT_SECONDS) -> http.client.HTTPConnection:
         if self._tls is None:
-            return http.client.HTTPConnection(*self._address, timeout=_CONNECT_SECONDS)
-        return http.client.HTTPSConnection(*self._address, timeout=_CONNECT_SECONDS, context=self._tls)
+            return http.client.HTTPConnection(*self._address, timeout=timeout_seconds)
+        return http.client.HTTPSConnection(*self._address, timeout=timeout_seconds, context=self._tls)
 
     def _document(self, response: http.client.HTTPResponse) -> Any:
         try:

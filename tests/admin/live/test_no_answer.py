@@ -226,6 +226,36 @@ def test_a_shim_that_hangs(monkeypatch: pytest.MonkeyPatch, command: tuple[str, 
 
 
 @pytest.mark.parametrize("command", [("groups", "list"), ("migrate", "plan")])
+def test_a_shim_that_does_not_even_say_that_it_lives(monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]) -> None:
+    """Nobody waits for it as for one that waits for brokers."""
+    for name in ("_LIVES_AFTER_SECONDS", "_LIVES_SECONDS"):
+        monkeypatch.setattr(admin_client, name, 0.1)
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        address = f"127.0.0.1:{listening.getsockname()[1]}"
+        result = offset_shim(*command, "--admin", address)
+    assert (result.status, result.stdout) == (2, "")
+    told = "was reached, and says nothing, not even that it lives (GET /livez): it hangs, or its host does"
+    assert result.stderr == f"Error: the shim at {address} {told}\n"
+
+
+def test_one_that_lives_is_waited_for(moved: Moved, slow: Slow, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[bool] = []
+
+    def lives(shim: admin_client.RunningShim) -> bool:
+        asked.append(ask(shim))
+        slow.let.set()
+        return asked[-1]
+
+    ask = admin_client.RunningShim._lives
+    monkeypatch.setattr(admin_client, "_LIVES_AFTER_SECONDS", 0.1)
+    monkeypatch.setattr(admin_client.RunningShim, "_lives", lives)
+    with admin_of(moved, slow) as admin:
+        assert offset_shim(*_DRY_RUN, "--admin", admin).status == 0
+    assert asked
+    assert all(asked)
+
+
+@pytest.mark.parametrize("command", [("groups", "list"), ("migrate", "plan")])
 def test_a_shim_that_hangs_in_the_middle(monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]) -> None:
     monkeypatch.setattr(admin_client, "_SILENT_SECONDS", 0.1)
     with answering(HEAD, hangs=True) as address:
