@@ -18,7 +18,7 @@ from shim.migration.hands.placements import SERVED, Placements, Whose
 from shim.migration.stores import Stores
 from shim.offsets.store import StoreError
 from shim.runtime import Runtime
-from shim.runtime.step import Step
+from shim.runtime.own_ticket import OwnTicket
 
 log = logging.getLogger(__name__)
 
@@ -132,7 +132,7 @@ class Changing:
             on_its_way.set_result(b"")
 
 
-class _Told(Step[Any]):
+class _Told(OwnTicket[Any]):
     """Has the other places be told at once, so that what has been decided by now is what is to be there."""
 
     def __init__(self, after: Callable[[], Awaitable[list[str]]]) -> None:

@@ -7,18 +7,18 @@ from typing import Any
 
 from shim.coordinator import GroupCoordinator, Outcome, ReadablePartition
 from shim.runtime import Runtime
-from shim.runtime.step import Step
+from shim.runtime.own_ticket import OwnTicket
 
 
 async def decide(runtime: Runtime, group: str, operation: Callable[[GroupCoordinator, int, Any], Outcome]) -> Any:
     """What the group's coordinator answers, once that is durable; or the ErrorCode for which there is none."""
-    decided: Step[Any] = Step()
+    decided: OwnTicket[Any] = OwnTicket()
     runtime.submit(runtime.partition_of(group), operation, decided)
     return await decided.answered
 
 
 async def ask(runtime: Runtime, partition_number: int, question: Callable[[ReadablePartition], Any]) -> Any:
     """Likewise, a question that decides nothing."""
-    asked: Step[Any] = Step()
+    asked: OwnTicket[Any] = OwnTicket()
     runtime.ask(partition_number, question, asked)
     return await asked.answered

@@ -9,8 +9,8 @@ from typing import Final
 
 from protocol.errors import ErrorCode
 from shim.coordinator import Asker, GroupCoordinator, Outcome, TopicDeletion, TopicDeletionStep
+from shim.runtime.own_ticket import OwnTicket
 from shim.runtime.runtime import Runtime
-from shim.runtime.step import Step
 
 log = logging.getLogger(__name__)
 
@@ -56,11 +56,11 @@ class OffsetsOfTopics:
                 # What is yet to be read of the cluster's log may be offsets of that topic.
                 await asyncio.sleep(_RETRY_S)
                 continue
-            step: Step[TopicDeletionStep] = Step()
+            ticket: OwnTicket[TopicDeletionStep] = OwnTicket()
             begun = time.perf_counter()
-            self._runtime.submit(number, deletion.step, step)
+            self._runtime.submit(number, deletion.step, ticket)
             await asyncio.sleep((time.perf_counter() - begun) / _SHARE)
-            answer = await step.answered
+            answer = await ticket.answered
             if isinstance(answer, TopicDeletionStep):
                 offsets += answer.offsets
                 if not answer.more:

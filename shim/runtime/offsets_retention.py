@@ -13,8 +13,8 @@ from shim.coordinator import GroupCoordinator, Outcome, RetentionStep
 from shim.counted import counted
 from shim.runtime.clock import Clock
 from shim.runtime.flight import Ticket
+from shim.runtime.own_ticket import OwnTicket
 from shim.runtime.runtime import Runtime
-from shim.runtime.step import Step
 
 log = logging.getLogger(__name__)
 
@@ -55,13 +55,13 @@ class OffsetsRetention:
         offsets = groups = 0
         more = True
         while more:
-            step: Step[RetentionStep] = Step()
+            ticket: OwnTicket[RetentionStep] = OwnTicket()
             begun = time.perf_counter()
-            self._runtime.submit(number, self._operation, step, after_flight=False)
+            self._runtime.submit(number, self._operation, ticket, after_flight=False)
             # Also between the last step of one partition and the first one of the next.
             await asyncio.sleep((time.perf_counter() - begun) / _SHARE)
             # What was found is durable before more is looked for: nothing piles up while the disk is slow.
-            answer = await step.answered
+            answer = await ticket.answered
             if isinstance(answer, ErrorCode):
                 break
             offsets, groups, more = offsets + answer.offsets, groups + answer.groups, answer.more

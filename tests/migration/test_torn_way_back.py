@@ -21,7 +21,7 @@ from shim.coordinator import GroupCoordinator, Outcome
 from shim.log import OFFSETS_TOPIC
 from shim.migration.dual.log_side import LogSide
 from shim.offsets.store import Partition
-from shim.runtime.step import Step
+from shim.runtime.own_ticket import OwnTicket
 from tests.migration.simulated import virtual_time
 from tests.migration.simulated.disk import WritesOf
 from tests.migration.simulated.dual_place import GROUP, DualPlace, at_kafka_dual
@@ -78,7 +78,7 @@ def test_a_deletion_behind_it_that_is_there_in_part_does_not_make_that_newer(tor
                 await at.commit({0: offset})
             killed = asyncio.Event()
             at.shim.disk.tear(killed.set, torn_before)
-            at.shim.runtime.submit(0, _deleted, Step())
+            at.shim.runtime.submit(0, _deleted, OwnTicket())
             await killed.wait()
             await at.ends_suddenly()
             assert at.log in ({0: BOTH_HAD}, {})

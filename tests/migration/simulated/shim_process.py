@@ -41,7 +41,7 @@ from shim.offsets.cluster.groups import ClusterGroups
 from shim.offsets.zookeeper.ensemble import Ensemble
 from shim.offsets.zookeeper.offsets import ZooKeeperOffsets
 from shim.runtime import LocalBackend, Runtime, open_log
-from shim.runtime.step import Step as Ticket
+from shim.runtime.own_ticket import OwnTicket
 from tests.migration.no_groups import NoGroups, passed_by
 from tests.migration.simulated.disk import DISK, Disk
 from tests.migration.simulated.simulated_ensemble import SimulatedEnsemble
@@ -185,7 +185,7 @@ class ShimProcess:
         whose = await self._whose(group)
         if whose is Whose.SERVED_WITH_STORES:
             _refuse(await self.stores.not_ready([group]))
-        ticket: Ticket[Any] = Ticket()
+        ticket: OwnTicket[Any] = OwnTicket()
         request = OffsetFetchRequestGroup(group_id=group, topics=None)
         self.runtime.ask(self.runtime.partition_of(group), lambda it: it.offset_fetch(request), ticket)
         found = _answered(await ticket.answered)

@@ -1,4 +1,4 @@
-"""The ticket of one step of work that the shim does by itself, in steps that are requests like any other."""
+"""The ticket of what the shim asks of a coordinator by itself, which is a request like any other."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from protocol.errors import ErrorCode
 T = TypeVar("T")
 
 
-class Step(Generic[T]):
+class OwnTicket(Generic[T]):
     """``answered`` with what the coordinator has said, or with why it could not."""
 
     def __init__(self) -> None:
