@@ -39,7 +39,7 @@ async def _ask(services: Services, call: _Call, asked: Awaitable[bytes]) -> None
         if ours is None:
             continue
         first, last = ours.first, min(ours.last, theirs.max_version)
-        if not ours.has_dropped(theirs.min_version, theirs.max_version):
+        if not ours.answers_older(theirs.min_version, theirs.max_version):
             first = max(first, theirs.min_version)
         if first <= last:
             offered.append(ApiVersion(theirs.api_key, first, last))

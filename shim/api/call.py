@@ -33,12 +33,12 @@ GroupOperation = Callable[[GroupCoordinator, int, Caller, int, Any, Any], Outcom
 
 
 class Offered(NamedTuple):
-    """Of an API, the oldest and the newest version that the shim can do. ``has_dropped``: given the oldest and the
-    newest that a broker has, whether those that are older than these are answered, too."""
+    """Of an API, the oldest and the newest version that the shim can do. ``answers_older``: given the oldest and
+    the newest that a broker has, whether those that are older than these are answered, too."""
 
     first: int
     last: int
-    has_dropped: Callable[[int, int], bool]
+    answers_older: Callable[[int, int], bool]
 
 
 class Services(NamedTuple):

@@ -63,7 +63,7 @@ def _never(_oldest: int, _newest: int) -> bool:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Route:
-    """``answered``, for a forwarded API where it depends on the request: whether a response will come.
+    """``answered``, for an API that is passed on, where it depends on the request: whether a response will come.
 
     It is called with (data, start, end, version) for a request that begins at ``start``, size included, and is there up
     to ``end``. When that is too little to say it gives None, and up to where the request has to be there. It raises
@@ -79,7 +79,7 @@ class Route:
 
     ``decides``: None where it is whoever has the connection, or the cluster.
 
-    ``has_dropped``: as :class:`shim.api.call.Offered` has it.
+    ``answers_older``: as :class:`shim.api.call.Offered` has it.
     """
 
     key: ApiKey
@@ -90,12 +90,13 @@ class Route:
     several: Several | None = None
     parks: bool = False
     decides: Decides | None = None
-    has_dropped: Callable[[int, int], bool] = _never
-    forwarded: bool = field(init=False)
-    """Whether the request is passed on as its bytes come: what the disposition says, as each request is looked at."""
+    answers_older: Callable[[int, int], bool] = _never
+    is_passed_on: bool = field(init=False)
+    """Whether the request is passed on as its bytes come, whatever becomes of the response: what the disposition says,
+    as each request is looked at."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "forwarded", isinstance(self.disposition, _PASSED_ON))
+        object.__setattr__(self, "is_passed_on", isinstance(self.disposition, _PASSED_ON))
 
 
 _TREATMENTS: Final[dict[type, str]] = {

@@ -92,7 +92,7 @@ def _translated(key: ApiKey) -> Route:
     """For clients older than the broker: it is asked in a version that it has."""
     its = TRANSLATIONS[key]
     disposition = Translated(its.api, translated.handler(its), translated.failure, of_the_broker)
-    return Route(key, its.first, its.last, disposition, has_dropped=its.fits)
+    return Route(key, its.first, its.last, disposition, answers_older=its.fits)
 
 
 def _answered(module: _Handler, handle: Handle | None = None, **more: Any) -> Route:
@@ -102,8 +102,9 @@ def _answered(module: _Handler, handle: Handle | None = None, **more: Any) -> Ro
     return Route(ApiKey(module.API.key), oldest, newest, served, **more)
 
 
-def _when_dropped(newer: Mapping[int, Newer]) -> Callable[[int, int], bool]:
-    """The shim answers by itself, and asks any broker in a newer version."""
+def _asked_in(newer: Mapping[int, Newer]) -> Callable[[int, int], bool]:
+    """Where there are some, versions that the broker has dropped are answered whatever it has: by the shim itself, or
+    by the broker, which is asked in the newer one."""
     return lambda _oldest, _newest: bool(newer)
 
 
@@ -114,7 +115,7 @@ def _about_one(module: _Handler, policy: Policy, its: OneGroup, several: Several
         several=several,
         parks=its.kept is not None,
         decides=Decides.OWNER,
-        has_dropped=_when_dropped(its.newer),
+        answers_older=_asked_in(its.newer),
     )
 
 
@@ -124,7 +125,7 @@ def _about_many(module: _Handler, policy: Policy, its: ManyGroups, several: Seve
         of_many_groups(its, policy, module.handle),
         several=several,
         decides=Decides.OWNER,
-        has_dropped=_when_dropped(its.newer),
+        answers_older=_asked_in(its.newer),
     )
 
 
@@ -256,7 +257,7 @@ def _offered() -> dict[int, Offered]:
         if not isinstance(route.disposition, Refused):
             of_api.setdefault(route.key, []).append(route)
     return {
-        key: Offered(routes[0].first, routes[-1].last, routes[0].has_dropped)
+        key: Offered(routes[0].first, routes[-1].last, routes[0].answers_older)
         for key, unsorted in of_api.items()
         if (routes := sorted(unsorted, key=lambda route: route.first))
     }

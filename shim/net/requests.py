@@ -46,7 +46,7 @@ class Route(Protocol):
     """What the reader needs to know of a row of the API table."""
 
     @property
-    def forwarded(self) -> bool: ...
+    def is_passed_on(self) -> bool: ...
 
     @property
     def answered(self) -> Callable[[bytes | memoryview, int, int, int], tuple[bool | None, int]] | None:
@@ -188,7 +188,7 @@ class RequestReader(Generic[RouteT]):
                 self._check_size(size)
                 raise BadRequest(f"api key {api_key} version {api_version} {self._unserved}")
             frame_end = position + 4 + size
-            if route.forwarded:
+            if route.is_passed_on:
                 answered = True
                 if route.answered is not None:
                     says, wanted = self._says(route.answered, head, data, position, min(end, frame_end))

@@ -17,7 +17,7 @@ from tests.net.bench import Bench, BrokerConnection, Client, bench, fetch, respo
 from tests.waiting import until
 
 NAMES = [f"{route.key.name}-v{route.last}" for route in TABLE]
-BROKERS_OWN = [route for route in TABLE if not isinstance(route.disposition, Served) and route.forwarded]
+BROKERS_OWN = [route for route in TABLE if not isinstance(route.disposition, Served) and route.is_passed_on]
 # Produce's, from that version on, and of the rewritten ones, cannot be told by pattern: they are decoded.
 AS_IT_IS = [route for route in BROKERS_OWN if isinstance(route.disposition, Forwarded)]
 

@@ -25,7 +25,7 @@ def answered(data: bytes | memoryview, start: int, end: int, version: int) -> tu
 
 
 class FakeRoute(NamedTuple):
-    forwarded: bool
+    is_passed_on: bool
     answered: Callable[[bytes | memoryview, int, int, int], tuple[bool | None, int]] | None = None
     several: object | None = None
 
@@ -66,7 +66,7 @@ class Sink:
         return size <= self.room
 
     def forward_begins(self, head: Head, route: FakeRoute, *, answered: bool) -> None:
-        assert route.forwarded
+        assert route.is_passed_on
         self.begun.append((head.correlation_id, answered))
         self.order.append(head.correlation_id)
 
