@@ -49,7 +49,7 @@ class LogSide:
         transactions, and nothing waits for one."""
         if step in ZOOKEEPER_IS_RIGHT:
             return frozenset()
-        return {(topic, at) for topic, at, _ in self.coordinator(group).pending_offsets(group)}
+        return {(topic, number) for topic, number, _ in self.coordinator(group).pending_offsets(group)}
 
     async def carry(self, group: str, offsets: Mapping[Partition, int]) -> None:
         """Commit what somebody has written to ZooKeeper directly; a negative offset stands for none."""

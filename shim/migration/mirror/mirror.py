@@ -37,8 +37,7 @@ class Mirror:
     A turn of a group writes what differs from what was written last, or, where that is not known, from what the cluster
     has; a partition that is loaded has all its groups compared, so that a restart costs reads and not writes. With
     ``offsets.mirror.upstream=false`` only what is :meth:`fed` is written. What was loaded is not written over what
-    somebody else has committed there
-    (:class:`shim.migration.mirror.held.Held`).
+    somebody else has committed there (:class:`shim.migration.mirror.held.Held`).
 
     Whoever gives a group back to the cluster holds it :meth:`alone`: a write that is on its way there is executed
     before, and none comes after; but for one that was not answered (:meth:`may_arrive_seconds`).
@@ -193,12 +192,11 @@ class Mirror:
         return float(self._in_mind.held.alarmed)
 
     def unanswered(self, group: str) -> None:
-        """Something was sent to the cluster that may be done there yet: its connection is broken off, and what of it
-        is on its way arrives soon, or never."""
+        """As :meth:`InMind.unanswered`."""
         self._in_mind.unanswered(group)
 
     def may_arrive_seconds(self, group: str) -> float:
-        """For how long yet; nobody else must commit to the group there before. 0.0 for nothing."""
+        """As :meth:`InMind.may_arrive_seconds`; nobody else must commit to the group there before."""
         return self._in_mind.may_arrive_seconds(group)
 
     def forget(self, group: str) -> None:
