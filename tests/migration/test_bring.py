@@ -143,6 +143,16 @@ async def test_what_somebody_has_written_since_is_told(offset: int, version: int
     assert group.store.there == {AT: StoredOffset(offset, version)}
 
 
+async def test_what_somebody_has_deleted_and_created_anew_is_told() -> None:
+    group = Group(Store(5, 1))
+    await group.at_kafka()
+    group.commit(9)
+    group.store.there[AT] = StoredOffset(6, 0)
+    (told,) = await group.dual_commit.bring("g")
+    assert (told.log, told.elsewhere) == (9, 6)
+    assert group.store.there == {AT: StoredOffset(6, 0)}
+
+
 async def test_a_write_that_was_noted_and_not_done_is_nobody_elses() -> None:
     group = Group(Store(5, 7))
     await group.at_kafka()

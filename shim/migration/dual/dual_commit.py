@@ -15,7 +15,7 @@ import time
 from collections.abc import Mapping
 from typing import Final
 
-from protocol.own.state_log import IN_ZOOKEEPER, ZOOKEEPER_IS_RIGHT, Hands, Step
+from protocol.own.state_log import IN_ZOOKEEPER, ZOOKEEPER_IS_RIGHT, About, Hands, Step
 from shim.coordinator import GroupCoordinator
 from shim.migration.compared import differences_to_zookeeper
 from shim.migration.dual.followed import Followed
@@ -185,13 +185,13 @@ class DualCommit:
         :class:`StoreError`."""
         there = await self.store.fetch(group)
         own = await self._log.offsets(group)
-        written = self._log.coordinator(group).written(group)
+        noted = self._log.coordinator(group).written(group)
         differing = differences_to_zookeeper(own, there)
         strange = [
             each
             for each in differing
             if (found := there.get((each.topic, each.partition))) is not None
-            and not is_own(found, written.get((each.topic, each.partition)))
+            and not is_own(found, noted.get((each.topic, each.partition)))
         ]
         if strange:
             return strange
@@ -201,9 +201,8 @@ class DualCommit:
             if at in own
         }
         gone = {at: each.version for at, each in there.items() if at not in own and each.version is not None}
-        await self._log.note(
-            group, {at: StoredOffset(e.offset, next_version(e.version)) for at, e in due.items()}, Step.KAFKA
-        )
+        written = {at: StoredOffset(each.offset, next_version(each.version)) for at, each in due.items()}
+        await self._log.note(group, written, Step.KAFKA, about=dict.fromkeys(due, About.WRITES))
         await self.store.commit(group, due)
         if gone:
             await self.store.delete(group, gone.keys(), gone)

@@ -232,10 +232,10 @@ def same(some: StoredOffset, other: StoredOffset | WrittenValue | None) -> bool:
 
 def is_own(there: StoredOffset, noted: WrittenValue | None) -> bool:
     """Of a znode that nobody has looked after since that was noted: whether nobody else has written it. What was about
-    to be written may not have been."""
+    to be written may not have been; what stood there has no older version but of a znode that was created anew."""
     if noted is None or there.version is None:
         return False
-    return same(there, noted) or there.version == noted.version - 1
+    return same(there, noted) or (noted.about != About.STANDS and there.version == noted.version - 1)
 
 
 def next_version(version: int | None) -> int:
