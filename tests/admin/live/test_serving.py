@@ -592,10 +592,13 @@ async def test_who_takes_long_to_ask(port: int, monkeypatch: pytest.MonkeyPatch)
         b"POST /v1/migrate/start HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 9\r\n"
     )
     assert connections._LIMITS["keepalive_timeout"] == receiving.REQUEST_SECONDS == 10
-    monkeypatch.setitem(connections._LIMITS, "keepalive_timeout", 0.1)
+    with monkeypatch.context() as patched:
+        patched.setitem(connections._LIMITS, "keepalive_timeout", 0.1)
+        assert await raw(port, b"") == b""
+        # Where the time is over before the shim has read them, closing resets the connection.
+        with suppress(ConnectionResetError):
+            assert await raw(port, head) == b""
     monkeypatch.setattr(receiving, "REQUEST_SECONDS", 0.1)
-    assert await raw(port, b"") == b""
-    assert await raw(port, head) == b""
     assert read(await raw(port, head + b'\r\n{"al')) == (504, {"error": "no answer in time"})
 
 
