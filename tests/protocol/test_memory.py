@@ -41,7 +41,7 @@ from tests.protocol import fuzz
 from tests.protocol.parts import joined, parts_of
 from tests.protocol.schemas import CASES, DECODERS, Case, distinct
 from tests.protocol.strategies import sample
-from tests.protocol.test_hostile import surely_refused
+from tests.protocol.test_hostile import ANOTHER_ELEMENT, Share, every, some, surely_refused
 
 MIB = 1 << 20
 SLACK = 2 * MIB
@@ -181,8 +181,23 @@ def smallest_route(case: Case) -> Route | None:
 WITH_ARRAYS = [case for case in CASES if smallest_route(case)]
 
 
+def _of_each_kind() -> list[Case]:
+    """Cases whose smallest elements differ in size, in encoding or in how deep they lie."""
+    found = {}
+    for case in WITH_ARRAYS:
+        route = smallest_route(case)
+        assert route is not None
+        found[case.flexible, route.size, len(route.names)] = case
+    return list(found.values())
+
+
+OF_EACH_KIND = _of_each_kind()
+OF_EACH_KIND_AND_SOME = OF_EACH_KIND + [case for case in distinct(WITH_ARRAYS)[::4] if case not in OF_EACH_KIND]
+"""`test_every_array_in_larger_frames` has them all."""
+
+
 @pytest.mark.usefixtures("unexplained")
-@pytest.mark.parametrize("case", distinct(WITH_ARRAYS), ids=str)
+@pytest.mark.parametrize("case", OF_EACH_KIND_AND_SOME, ids=str)
 def test_arrays_of_tiny_elements(case: Case) -> None:
     route = smallest_route(case)
     assert route is not None
@@ -199,17 +214,7 @@ def test_every_array_in_larger_frames(shard: int) -> None:
             assert excess_of_refusing(case, make, 16 * FRAME // route.size) <= 2, (case, route)
 
 
-def _of_each_kind() -> list[Case]:
-    """Cases whose smallest elements differ in size, in encoding or in how deep they lie."""
-    found = {}
-    for case in WITH_ARRAYS:
-        route = smallest_route(case)
-        assert route is not None
-        found[case.flexible, route.size, len(route.names)] = case
-    return list(found.values())
-
-
-@pytest.mark.parametrize("case", _of_each_kind(), ids=str)
+@pytest.mark.parametrize("case", OF_EACH_KIND, ids=str)
 def test_explaining_takes_no_memory(case: Case) -> None:
     route = smallest_route(case)
     assert route is not None
@@ -242,25 +247,36 @@ def test_explaining_tagged_fields_takes_no_memory(case: Case) -> None:
     assert excess_of_refusing_tags(case) <= 2
 
 
-@pytest.mark.parametrize("case", DECODERS, ids=str)
-def test_counts_and_lengths_of_gigabytes_in_small_frames(case: Case) -> None:
-    msg = sample(random.Random(str(case)), *case)
-    parts = parts_of(case, msg)
+def put_gigabytes(case: Case, share: Share[int]) -> None:
+    """In the place of counts and lengths. What is in the first elements of arrays is tried whole."""
+    parts = parts_of(case, sample(random.Random(str(case)), *case))
+    announcing = [number for number, part in enumerate(parts) if part.role in ("count", "length", "tags", "size")]
+    others = [number for number in announcing if ANOTHER_ELEMENT.search(parts[number].path)]
     decode = codec(*case).decode
     tracemalloc.start()
     try:
-        for number, part in enumerate(parts):
-            if part.role in ("count", "length", "tags", "size"):
-                raw = joined(parts, number, surely_refused(part)[-1]) + bytes(10_000)
-                with suppress(DecodeError):
-                    decode(raw)  # so that all functions are compiled
-                tracemalloc.reset_peak()
-                before = tracemalloc.get_traced_memory()[0]
-                with pytest.raises(DecodeError):
-                    decode(raw)
-                assert tracemalloc.get_traced_memory()[1] - before < 2 * len(raw) + 100_000
+        for number in (*sorted({*announcing} - {*others}), *share(f"{case} gigabytes", others)):
+            raw = joined(parts, number, surely_refused(parts[number])[-1]) + bytes(10_000)
+            with suppress(DecodeError):
+                decode(raw)  # so that all functions are compiled
+            tracemalloc.reset_peak()
+            before = tracemalloc.get_traced_memory()[0]
+            with pytest.raises(DecodeError):
+                decode(raw)
+            assert tracemalloc.get_traced_memory()[1] - before < 2 * len(raw) + 100_000
     finally:
         tracemalloc.stop()
+
+
+@pytest.mark.parametrize("case", DECODERS, ids=str)
+def test_counts_and_lengths_of_gigabytes_in_small_frames(case: Case) -> None:
+    put_gigabytes(case, some)
+
+
+@pytest.mark.soak
+def test_every_count_and_length_of_gigabytes() -> None:
+    for case in DECODERS:
+        put_gigabytes(case, every)
 
 
 # --- record batches --------------------------------------------------------------------------------------------------
