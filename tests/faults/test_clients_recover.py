@@ -27,6 +27,9 @@ LIMIT_S = 180.0
 # What a client does not recover from by itself. kafka-python 3.0 gives up looking for metadata; so does aiokafka 0.14
 # at its start, and while it is closing it waits for a coordinator that it does not look for any more.
 SPARED = {"kafka-python": ("Metadata",), "aiokafka": ("Metadata", "OffsetCommit")}
+# librdkafka 2.16 waits for metadata of the topic before it joins; where that comes while it looks for a coordinator
+# anew, it joins at the next refresh, which is 5 minutes later by default.
+CONSUMES_WITH = {"confluent-kafka": ("topic.metadata.refresh.interval.ms=1000",)}
 CUT = (
     "Produce",
     "Fetch",
@@ -77,7 +80,8 @@ def test_clients_recover_from_cuts_delays_and_errors(
         with WireClient(shim.port):
             before = held(shim)
         producer = programs.start("producer", client.produce(shim.bootstrap, topic))
-        member = programs.start("member", client.consume(shim.bootstrap, topic, group))
+        settings = CONSUMES_WITH.get(client.name, ())
+        member = programs.start("member", [*client.consume(shim.bootstrap, topic, group), *settings])
         producer.write(f"key-{number}\t{number}" for number in range(RECORDS))
         producer.end_input()
         assert programs.wait_end(producer) == 0, producer.report()
