@@ -10,6 +10,7 @@ from typing import Any, Final
 import pytest
 
 from protocol.own.state_log import Step
+from shim.migration.dual.log_side import LogSide
 from shim.offsets.store import StoreUnavailable
 from tests.migration.simulated import virtual_time
 from tests.migration.simulated.disk import WritesOf
@@ -78,6 +79,32 @@ def test_but_what_it_writes_once_both_were_alike_is_newer(
             await asyncio.sleep(SOON)
             await at.ends_suddenly(lambda: _consumer_writes(at, *CONSUMERS, LAST))
             assert at.log == at.zookeeper == {0: LAST}
+
+    virtual_time.run(lived())
+
+
+def test_what_it_wrote_before_a_client_committed_what_was_being_carried(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has written twice, and the first is carried when a client commits that very offset: that commit is newer than
+    the second, of which the shim hears later."""
+
+    async def lived() -> None:
+        async with at_kafka_dual(tmp_path, BOTH_HAD) as at:
+            note = LogSide.note
+
+            async def beside_a_client(self: LogSide, *what: Any, **more: Any) -> None:
+                if more.get("replaced"):
+                    monkeypatch.setattr(LogSide, "note", note)
+                    at.consumer(0, LAST)
+                    await at.commit({0: CONSUMERS[0]})
+                await note(self, *what, **more)
+
+            monkeypatch.setattr(LogSide, "note", beside_a_client)
+            at.consumer(0, CONSUMERS[0])
+            await asyncio.sleep(SOON)
+            assert LogSide.note is note, "it was carried"
+            assert at.log == at.zookeeper == {0: CONSUMERS[0]}
 
     virtual_time.run(lived())
 

@@ -117,12 +117,14 @@ class Turn:
         own = await self._own()
         foreign = {at: there for at, there in found.items() if self._judged(at, there, own) is Verdict.CARRY}
         carried: Set[Partition] = frozenset()
+        now: Mapping[Partition, int] = own
         if foreign:
             carried = await self._carried(foreign, own)
+            now = self._log.offsets_now(self._group)  # a client may have committed meanwhile, even what is there
             for at in self._held & foreign.keys():
                 del found[at], foreign[at]
         for at, there in found.items():
-            its.znode(at).read(there, own.get(at))
+            its.znode(at).read(there, now.get(at))
             if at in carried:
                 its.znode(at).both_have(there)
         its.adopt(own, found)
