@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import errno
 import functools
-import json
-import sys
 from collections.abc import Callable, Sequence
 from typing import IO, Any, Final, ParamSpec, TypeVar
 
 import click
 
 from pipeline.errors import CannotRun, NotDone, SomethingWrong
+from shim.terminal.asking import is_agreed
+from shim.terminal.options import Command
+from shim.terminal.showing import json_text, shown, table_lines
 
 SOMETHING_WRONG: Final = 1
 """Exit status of a command that was not done, or that found something wrong."""
 
 Asked = ParamSpec("Asked")
 Given = TypeVar("Given")
-Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 class Failed(click.ClickException):
@@ -52,64 +52,19 @@ def in_one_line(command: Callable[Asked, Given]) -> Callable[Asked, Given]:
     return told
 
 
-def may_go_on(question: str, *, yes: bool) -> None:
-    """Asks on a terminal, and nowhere else. Raises :class:`NothingDone` for a no, and for Ctrl-C."""
-    if yes or not sys.stdin.isatty():
-        return
-    try:
-        agreed = click.confirm(question, err=True)
-    except click.Abort:  # or the end of what is typed
-        click.echo(err=True)  # behind the question
-        agreed = False
-    if not agreed:
+def agree(question: str, *, yes: bool) -> None:
+    """Raises :class:`NothingDone` where whoever is asked says no, see :func:`shim.terminal.asking.is_agreed`."""
+    if not is_agreed(question, yes=yes):
         raise NothingDone("nothing was done")
 
 
-def shown(text: str) -> str:
-    """Text that others chose, in one line: what a terminal would act on, or cannot show, is escaped."""
-    if text.isprintable():
-        return text
-    return "".join(
-        character if character.isprintable() else character.encode("unicode_escape", "surrogatepass").decode("ascii")
-        for character in text
-    )
-
-
-def count_shown(count: int, what: str) -> str:
-    """``1 batch``, ``2 batches``."""
-    if count == 1:
-        return f"1 {what}"
-    return f"{count:,} {what}es" if what.endswith("ch") else f"{count:,} {what}s"
-
-
 def print_table(headings: Sequence[str], rows: Sequence[Sequence[str | int]]) -> None:
-    """Columns as wide as they need to be, numbers to the right; two spaces between."""
-    cells = [tuple(f"{cell}" if isinstance(cell, int) else shown(cell) for cell in row) for row in rows]
-    widths = [max(map(len, column)) for column in zip(headings, *cells, strict=True)]
-    numbers = [bool(rows) and all(isinstance(row[at], int) for row in rows) for at in range(len(headings))]
-    for row in (headings, *cells):
-        padded = [
-            cell.rjust(width) if right else cell.ljust(width)
-            for cell, width, right in zip(row, widths, numbers, strict=True)
-        ]
-        click.echo("  ".join(padded).rstrip())
+    for line in table_lines(headings, rows):
+        click.echo(line)
 
 
 def print_json(document: object) -> None:
-    """In ASCII, so that any text can be in it, whatever the locale."""
-    click.echo(json.dumps(document, indent=2))
-
-
-def json_option(command: Command) -> Command:
-    return click.option("--json", "json_wanted", is_flag=True, help="The same as JSON, for scripts.")(command)
-
-
-def yes_option(command: Command) -> Command:
-    return click.option("--yes", is_flag=True, help="Go on without asking.")(command)
-
-
-def dry_run_option(command: Command) -> Command:
-    return click.option("--dry-run", is_flag=True, help="Say what would be done, and do nothing.")(command)
+    click.echo(json_text(document))
 
 
 def spark_options(command: Command) -> Command:

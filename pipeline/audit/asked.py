@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
-from pipeline.audit.admin_port import AdminPort
 from pipeline.audit.brokers import Address
+from shim.admin.admin_client import RunningShim
 
 
 class Addresses(NamedTuple):
@@ -18,11 +18,12 @@ class Addresses(NamedTuple):
 
 
 class Asked(NamedTuple):
-    """``admin``: the shim's admin port, None where the steps are not asked for. ``groups``: a pattern, as in a shell.
-    ``mirror``: see :class:`pipeline.audit.verdicts.Rules`. ``to``, ``formats``: what is written, and where."""
+    """``admin``: the shim, asked at its admin port; None where the steps are not asked for. ``groups``: a pattern,
+    as in a shell. ``mirror``: see :class:`pipeline.audit.verdicts.Rules`. ``to``, ``formats``: what is written, and
+    where."""
 
     addresses: Addresses
-    admin: AdminPort | None
+    admin: RunningShim | None
     groups: str
     mirror: bool
     second_look_seconds: float

@@ -9,7 +9,10 @@ from typing import Any, Final
 
 import click
 
-from pipeline.console import count_shown, json_option, print_json, print_table, shown, spark_options
+from pipeline.console import print_json, print_table, spark_options
+from shim.counted import counted
+from shim.terminal.options import json_option
+from shim.terminal.showing import shown
 
 _DIFFER: Final = 1
 _TABLE_GROUPS: Final = 40
@@ -142,7 +145,7 @@ def print_found(found: Any, to: str | None) -> None:
         ]
         print_table(headings, rows)
         if totals.differing_groups > len(rows):
-            click.echo(f"… and {count_shown(totals.differing_groups - len(rows), 'more group')} with differences")
+            click.echo(f"… and {counted(totals.differing_groups - len(rows), 'more group')} with differences")
         click.echo()
     pairs = [(pair, totals.verdicts[pair.column]) for pair in PAIRS]
     compared = [(pair, counts) for pair, counts in pairs if any(counts.values())]
@@ -151,7 +154,7 @@ def print_found(found: Any, to: str | None) -> None:
         print_table(("", *(each.value.upper() for each in Verdict)), rows)
         click.echo()
     click.echo(
-        f"{count_shown(totals.groups, 'group')}, {count_shown(totals.partitions, 'partition')}: "
+        f"{counted(totals.groups, 'group')}, {counted(totals.partitions, 'partition')}: "
         f"{totals.differences:,} differing, {totals.moving:,} moving, {totals.outside:,} out of their log; "
         f"lag {totals.lag:,}"
     )

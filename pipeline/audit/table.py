@@ -15,7 +15,7 @@ from pipeline.audit import tasks
 from pipeline.audit.asked import Addresses
 from pipeline.audit.verdicts import Rules
 from pipeline.audit.words import DIFFERENCES, PAIRS, PLACES, ZOOKEEPER, Verdict, WhereGroup
-from pipeline.console import count_shown
+from shim.counted import counted
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -62,14 +62,14 @@ class Audit(NamedTuple):
         second look: a place may list one that it did not have before.
         """
         where = self._distributed(wheres)
-        with self.watching(f"reading {count_shown(len(wheres), 'group')}"):
+        with self.watching(f"reading {counted(len(wheres), 'group')}"):
             first = _kept(self._judged(self._joined(where), looks=1))
             differing = _kept(first.where(differs()).select("group").distinct())
             groups_again = differing.count()
         if not groups_again:
             return _kept(_shown(first).orderBy(*_KEY))
         Event().wait(self.second_look_seconds)  # for time to pass: nobody tells when a copy has followed
-        with self.watching(f"looking again at {count_shown(groups_again, 'group')} with differences"):
+        with self.watching(f"looking again at {counted(groups_again, 'group')} with differences"):
             by_now = self._distributed(find_again()).join(differing, "group", "left_semi")
             again = self._joined(_spread(by_now, groups_again))
             was = first.join(differing, "group", "left_semi")

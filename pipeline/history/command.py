@@ -10,16 +10,13 @@ from typing import Any, Final
 
 import click
 
-from pipeline.console import Command, in_one_line, json_option, spark_options
-from pipeline.history.times import parse_time
+from pipeline.console import in_one_line, spark_options
+from shim.terminal.options import Command, json_option
+from shim.terminal.times import time_option
 
 _FOLDER: Final = click.Path(path_type=Path, file_okay=False, exists=True)
 _FILE: Final = click.Path(path_type=Path, dir_okay=False)
 _MINUTES: Final = click.FloatRange(0, min_open=True)
-
-
-def _time_option(name: str, parameter: str, text: str) -> Callable[[Command], Command]:
-    return click.option(name, parameter, type=parse_time, metavar="TIME", help=text)
 
 
 def _common(command: Command) -> Command:
@@ -46,8 +43,8 @@ def _common(command: Command) -> Command:
 
 
 def _window(command: Command) -> Command:
-    begin = _time_option("--from", "from_ms", "Only what is not older than that.")
-    return begin(_time_option("--to-time", "to_ms", "Only what is not newer than that.")(command))
+    begin = time_option("--from", "from_ms", text="Only what is not older than that.")
+    return begin(time_option("--to-time", "to_ms", text="Only what is not newer than that.")(command))
 
 
 def _ends(command: Command) -> Command:
@@ -133,7 +130,7 @@ def rate_command(every: float, from_ms: int | None, to_ms: int | None, **given: 
 
 @history_command.command("stuck")
 @click.option("--for", "minutes", type=_MINUTES, default=30.0, show_default=True, metavar="MINUTES")
-@_time_option("--at", "at_ms", "As of then. Default: now.")
+@time_option("--at", "at_ms", text="As of then. Default: now.")
 @_ends
 @_common
 def stuck_command(minutes: float, at_ms: int | None, **given: Any) -> None:
@@ -168,7 +165,7 @@ def lag_command(every: float, from_ms: int | None, to_ms: int | None, **given: A
 
 
 @history_command.command("state")
-@_time_option("--at", "at_ms", "The moment. Default: now.")
+@time_option("--at", "at_ms", text="The moment. Default: now.")
 @click.option(
     "--to-folder", type=click.Path(path_type=Path), metavar="DIR",
     help="Write what `offset-shim log import --from-folder DIR` takes.",

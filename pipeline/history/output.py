@@ -12,9 +12,10 @@ import click
 import pyarrow as pa
 from pyarrow import csv, parquet
 
-from pipeline.console import print_json, print_table, shown
+from pipeline.console import print_json, print_table
 from pipeline.errors import NotDone
-from pipeline.history.times import time_shown
+from shim.terminal.showing import shown
+from shim.terminal.times import time_shown
 
 TIMES: Final = frozenset(
     {"time", "begin", "since", "last_commit", "time_before", "commit_timestamp", "expire_timestamp"}

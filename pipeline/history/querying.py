@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from pipeline.console import SOMETHING_WRONG, count_shown
+from pipeline.console import SOMETHING_WRONG
 from pipeline.errors import NotDone, SomethingWrong
 from pipeline.history.errors import told_by
 from pipeline.history.jobs.commits import Source
 from pipeline.history.output import check_target, show, show_json, write
 from pipeline.kafka_settings import for_kafka_python, read_settings
 from pipeline.spark import SparkSettings, spark_failures, spark_session, watching
+from shim.counted import counted
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -97,7 +98,7 @@ def tell(table: pa.Table, given: Mapping[str, Any], extra: Mapping[str, object])
     target: Path | None = given["target"]
     if target is not None:
         write(table, target)
-        click.echo(f"{count_shown(table.num_rows, 'row')} in {target}", err=True)
+        click.echo(f"{counted(table.num_rows, 'row')} in {target}", err=True)
     if given["json_wanted"]:
         show_json(table, extra)
     elif target is None:

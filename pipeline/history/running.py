@@ -11,7 +11,7 @@ import click
 import pyarrow.compute as pc
 from pyspark.sql import functions as F  # noqa: N812
 
-from pipeline.console import SOMETHING_WRONG, count_shown
+from pipeline.console import SOMETHING_WRONG
 from pipeline.errors import NotDone
 from pipeline.history.ends import ends_at, newest_ends
 from pipeline.history.jobs import movements
@@ -21,7 +21,8 @@ from pipeline.history.jobs.state import state_at, state_of
 from pipeline.history.output import check_target, rows_of
 from pipeline.history.querying import answer, asked, collected, kafka_settings, now_ms, tell, tell_of_segments
 from pipeline.history.restoring import write_folder
-from pipeline.history.times import time_shown
+from shim.counted import counted
+from shim.terminal.times import time_shown
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -65,7 +66,7 @@ def run_stuck(given: Given, minutes: float, at_ms: int | None) -> None:
         partitions = _partitions(source, found)
         ends = newest_ends(servers, settings, partitions)
         if unknown := len(partitions) - len(ends):
-            click.echo(f"left out {count_shown(unknown, 'partition')} that the cluster does not have", err=True)
+            click.echo(f"left out {counted(unknown, 'partition')} that the cluster does not have", err=True)
         rows = [(topic, partition, end) for (topic, partition), end in ends.items()]
         frame = source.spark.createDataFrame(rows, "topic string, partition int, end_offset bigint")
         lag = F.col("end_offset") - F.col("offset")
@@ -121,13 +122,13 @@ def run_state(given: Given, at_ms: int | None, to_folder: Path | None, folder_pa
         why = "new since then, or what they had is forgotten"
         begins = state.history_begins
         told = "" if begins is None else f"; the history begins at {time_shown(begins)}"
-        click.echo(f"{count_shown(state.later_only, 'offset')} known from later commits only: {why}{told}", err=True)
+        click.echo(f"{counted(state.later_only, 'offset')} known from later commits only: {why}{told}", err=True)
     if gone := pc.sum(state.offsets["gone_since"]).as_py():
         why = "in the history alone: deleted since then, or before"
-        click.echo(f"{count_shown(gone, 'offset')} {why} (GONE SINCE)", err=True)
+        click.echo(f"{counted(gone, 'offset')} {why} (GONE SINCE)", err=True)
     if to_folder is not None:
         count = write_folder(to_folder, rows_of(state.offsets), folder_partitions, at)
-        click.echo(f"{count_shown(count, 'offset')} in {to_folder}", err=True)
+        click.echo(f"{counted(count, 'offset')} in {to_folder}", err=True)
     if to_folder is None or given["json_wanted"] or given["target"] is not None:
         extra = {"at": at, "later_only": state.later_only, "history_begins": state.history_begins}
         tell(state.offsets, given, extra)

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 import click
 
-from pipeline.console import dry_run_option, in_one_line, json_option, may_go_on, spark_options, yes_option
+from pipeline.console import agree, in_one_line, spark_options
 from pipeline.errors import CannotRun, NotDone
+from shim.terminal.options import dry_run_option, json_option, yes_option
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -110,7 +111,7 @@ def _run(
     cluster.topics(loading.topics)  # what is wrong here is told before Spark is started
     cluster.check_idle()
     if loading.accept and not dry_run:
-        may_go_on("Where the group is not where the table is, rows will be there twice, or not at all. Go on?", yes=yes)
+        agree("Where the group is not where the table is, rows will be there twice, or not at all. Go on?", yes=yes)
     with spark_session("offset-pipeline load", SparkSettings.of(master, conf, spark_log)) as spark:
         sink = _sink(spark, table_format, target, group, accept=loading.accept)
         if dry_run:

@@ -6,10 +6,11 @@ from typing import Any
 
 import click
 
-from pipeline.console import count_shown, print_table
+from pipeline.console import print_table
 from pipeline.load.loading import Loaded, Standing
 from pipeline.load.offsets import Range, nested
 from pipeline.load.planning import Plan
+from shim.counted import counted
 
 
 def plan_as_json(standing: Standing, plan: Plan) -> dict[str, Any]:
@@ -26,10 +27,10 @@ def print_plan(standing: Standing, plan: Plan) -> None:
     rows = [(each.at.topic, each.at.partition, each.start, each.end, len(each)) for each in plan.ranges]
     print_table(("TOPIC", "PARTITION", "FROM", "TO", "OFFSETS"), rows)
     last = "no batch yet" if standing.last is None else f"last batch: {standing.last.number}"
-    click.echo(f"{count_shown(plan.offsets, 'offset')} to load; {last}")
+    click.echo(f"{counted(plan.offsets, 'offset')} to load; {last}")
     _print_gaps(plan.gaps, "would be passed over")
     if standing.reconciled.behind:
-        click.echo(f"the group is behind the table at {count_shown(len(standing.reconciled.behind), 'partition')}")
+        click.echo(f"the group is behind the table at {counted(len(standing.reconciled.behind), 'partition')}")
 
 
 def loaded_as_json(loaded: Loaded, seconds: float) -> dict[str, Any]:
@@ -45,15 +46,15 @@ def loaded_as_json(loaded: Loaded, seconds: float) -> dict[str, Any]:
 
 
 def print_loaded(loaded: Loaded, seconds: float) -> None:
-    batches = count_shown(len(loaded.batches), "batch")
-    click.echo(f"{count_shown(loaded.offsets, 'offset')} loaded in {batches}, {seconds:.1f} s")
+    batches = counted(len(loaded.batches), "batch")
+    click.echo(f"{counted(loaded.offsets, 'offset')} loaded in {batches}, {seconds:.1f} s")
     _print_gaps(loaded.gaps, "passed over, deleted by retention")
     _print_gaps(loaded.perhaps, "perhaps not loaded, deleted by retention meanwhile")
 
 
 def _print_gaps(gaps: list[Range] | tuple[Range, ...], what: str) -> None:
     for gap in gaps:
-        click.echo(f"{gap.at}: {count_shown(len(gap), 'offset')} from {gap.start} to {gap.end - 1} {what}")
+        click.echo(f"{gap.at}: {counted(len(gap), 'offset')} from {gap.start} to {gap.end - 1} {what}")
 
 
 def _range(each: Range) -> dict[str, Any]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import click
 
-from pipeline.console import in_one_line, json_option, print_json
+from pipeline.console import in_one_line, print_json
+from shim.terminal.options import json_option
 
 
 @click.command("jars", short_help="Fetch the connector jars, and print where they are.")

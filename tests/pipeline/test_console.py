@@ -6,7 +6,7 @@ import io
 
 import pytest
 
-from pipeline.console import NothingDone, may_go_on
+from pipeline.console import NothingDone, agree
 
 
 class Typed(io.StringIO):
@@ -25,14 +25,14 @@ def test_nothing_is_asked_without_a_terminal_or_with_yes(
     monkeypatch: pytest.MonkeyPatch, terminal: bool, yes: bool
 ) -> None:
     monkeypatch.setattr("sys.stdin", Typed("n\n", terminal=terminal))
-    may_go_on("Go on?", yes=yes)
+    agree("Go on?", yes=yes)
 
 
 @pytest.mark.parametrize("typed", ["n\n", ""], ids=["no", "the end of the input"])
 def test_a_no_on_a_terminal(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], typed: str) -> None:
     monkeypatch.setattr("sys.stdin", Typed(typed, terminal=True))
     with pytest.raises(NothingDone) as no:
-        may_go_on("Go on?", yes=False)
+        agree("Go on?", yes=False)
     assert "Go on?" in capsys.readouterr().err
     no.value.show()
     assert capsys.readouterr().err == "nothing was done\n"

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Final, NamedTuple
 
-from pipeline.console import shown
+from shim.terminal.showing import shown
 
 _WIDTH: Final = 1000
 _HEIGHT: Final = 20

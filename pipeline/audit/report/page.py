@@ -10,7 +10,7 @@ from pipeline.audit.report.charts import Part, bars, stacked, text
 from pipeline.audit.report.tables import differences_table, groups_table, kind_of
 from pipeline.audit.summary import Totals
 from pipeline.audit.words import PAIRS, Verdict
-from pipeline.console import count_shown
+from shim.counted import counted
 
 MOST_DIFFERENCES: Final = 2_000
 MOST_GROUPS: Final = 200
@@ -65,8 +65,8 @@ def _outcome(totals: Totals) -> str:
     if not totals.partitions:
         return "No offsets anywhere"
     if not totals.differences:
-        return f"All places agree about {count_shown(totals.groups, 'group')}"
-    partitions, groups = count_shown(totals.partitions, "partition"), count_shown(totals.differing_groups, "group")
+        return f"All places agree about {counted(totals.groups, 'group')}"
+    partitions, groups = counted(totals.partitions, "partition"), counted(totals.differing_groups, "group")
     return f"{totals.differences:,} of {partitions} {'differs' if totals.differences == 1 else 'differ'}, in {groups}"
 
 

@@ -10,11 +10,12 @@ from typing import NamedTuple
 
 import click
 
-from shim.admin.commands.admin_client import Answers, RunningShim, in_parts
-from shim.admin.commands.console import Failed, Ongoing, Refused
+from shim.admin.admin_client import Answers, RunningShim, in_parts
+from shim.admin.commands.console import Failed, Refused
 from shim.admin.errors import BrokenOff, Declined, NotDone, NotOffered
 from shim.admin.live.shown.documents import Row
 from shim.admin.progress import Advancing
+from shim.terminal.progress import Ongoing
 
 
 @contextmanager

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import click
 
-from shim.admin.commands.console import configuration_options, in_one_line, json_option, print_json, print_table
+from shim.admin.commands.console import configuration_options, in_one_line, print_json, print_table
 from shim.config import DEFAULT, as_markdown, as_text, described, load_configuration, value_shown
 from shim.given import check_given
+from shim.terminal.options import json_option
 
 
 @click.command("config", short_help="Print the settings in force, and where each is from.")

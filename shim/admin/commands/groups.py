@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import click
 
-from shim.admin.commands.console import in_one_line, json_option, number_shown, print_json, print_table, tell_beside
+from shim.admin.commands.console import in_one_line, number_shown, print_json, print_table, tell_beside
 from shim.admin.commands.groups_delete import delete_command
 from shim.admin.commands.groups_describe import describe_command
 from shim.admin.commands.groups_history import history_command
@@ -17,10 +17,11 @@ from shim.admin.commands.lags import end_where_untold, with_lags, without_lags
 from shim.admin.commands.migration_shown import tell_alarms
 from shim.admin.commands.shim_options import admin_option, pattern_option, shim_at
 from shim.admin.commands.telling import NONE_HEARD_OF, name_shown, step_shown, tell_of_others
-from shim.admin.commands.times import since_shown
 from shim.admin.live.shown.documents import Row
 from shim.config import HostPort
 from shim.counted import counted
+from shim.terminal.options import json_option
+from shim.terminal.times import since_shown
 
 
 @click.group("groups", short_help="Look at groups of a running shim, reset and delete them.")

@@ -9,12 +9,13 @@ import click
 
 from shim.admin.commands.asking import Chosen, done_of
 from shim.admin.commands.causes import cause_of
-from shim.admin.commands.console import agree, dry_run_option, in_one_line, json_option, print_table, yes_option
+from shim.admin.commands.console import agree, in_one_line, print_table
 from shim.admin.commands.shim_options import admin_option, cause_option, groups_argument, shim_at
 from shim.admin.commands.telling import tell
 from shim.admin.live.shown.documents import Row
 from shim.config import HostPort
 from shim.counted import counted
+from shim.terminal.options import dry_run_option, json_option, yes_option
 
 
 @click.command("delete", short_help="Delete groups with all their offsets.")

@@ -9,17 +9,19 @@ import click
 
 from protocol.group_kinds import SHARE
 from shim.admin.commands.asking import of_one_group
-from shim.admin.commands.console import in_one_line, json_option, number_shown, print_json, print_table, shown
+from shim.admin.commands.console import in_one_line, number_shown, print_json, print_table
 from shim.admin.commands.hints import pasteable
 from shim.admin.commands.history_elsewhere import is_passed_through
 from shim.admin.commands.lags import end_where_untold
 from shim.admin.commands.migration_shown import behind_shown
 from shim.admin.commands.shim_options import admin_option, group_argument, shim_at
 from shim.admin.commands.telling import some_shown
-from shim.admin.commands.times import since_shown, time_shown
 from shim.admin.live.shown.documents import Row
 from shim.config import HostPort
 from shim.counted import counted, lasting
+from shim.terminal.options import json_option
+from shim.terminal.showing import shown
+from shim.terminal.times import since_shown, time_shown
 
 _GIVEN_ID: Final = re.compile(r".*-([0-9a-f]{8})-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.DOTALL)
 """The client's id or its instance's, and a UUID."""

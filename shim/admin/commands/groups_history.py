@@ -5,16 +5,17 @@ from __future__ import annotations
 import click
 
 from shim.admin.commands.asking import of_one_group
-from shim.admin.commands.console import in_one_line, json_option, print_json, print_table
+from shim.admin.commands.console import in_one_line, print_json, print_table
 from shim.admin.commands.history_elsewhere import (
     HISTORY_ELSEWHERE,
     has_history_elsewhere,
     tell_of_commits_at_the_cluster,
 )
 from shim.admin.commands.shim_options import admin_option, group_argument, shim_at
-from shim.admin.commands.times import time_option, time_shown
 from shim.admin.live.shown.documents import Row
 from shim.config import HostPort
+from shim.terminal.options import json_option
+from shim.terminal.times import time_option, time_shown
 
 
 def _partition(text: str) -> str:

@@ -9,22 +9,18 @@ from typing import Any, Final, NamedTuple
 
 import click
 
-from shim.admin.commands.admin_client import RunningShim
+from shim.admin.admin_client import RunningShim
 from shim.admin.commands.asking import of_one_group
 from shim.admin.commands.causes import cause_of
 from shim.admin.commands.console import (
     SOMETHING_WRONG,
     Failed,
     agree,
-    dry_run_option,
     in_one_line,
-    json_option,
     number_shown,
     print_json,
     print_table,
-    shown,
     tell_beside,
-    yes_option,
 )
 from shim.admin.commands.history_elsewhere import has_history_elsewhere, tell_of_history_elsewhere
 from shim.admin.commands.reset_options import by_history, scope_options, target_of, target_options
@@ -32,6 +28,8 @@ from shim.admin.commands.shim_options import admin_option, cause_option, group_a
 from shim.admin.live.shown.documents import Row
 from shim.config import HostPort
 from shim.counted import counted
+from shim.terminal.options import dry_run_option, json_option, yes_option
+from shim.terminal.showing import shown
 
 _DEAD: Final = "Dead"
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from shim.admin.commands.console import Refused, print_table, shown
+from shim.admin.commands.console import Refused, print_table
 from shim.admin.transfer.group_offsets import GroupOffsets
 from shim.offsets.cluster.groups import Committed
+from shim.terminal.showing import shown
 
 
 class GroupShown(Protocol):

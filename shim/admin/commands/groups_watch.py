@@ -12,17 +12,19 @@ from typing import Final
 
 import click
 
-from shim.admin.commands.admin_client import RunningShim
+from shim.admin.admin_client import RunningShim
 from shim.admin.commands.asking import of_one_group
-from shim.admin.commands.console import in_one_line, json_option, number_shown, shown
+from shim.admin.commands.console import in_one_line, number_shown
 from shim.admin.commands.lags import with_lags
 from shim.admin.commands.shim_options import admin_option, groups_argument, shim_at
 from shim.admin.commands.telling import step_shown
-from shim.admin.commands.times import since_shown
 from shim.admin.errors import NotDone
 from shim.admin.live.asked.migration import NotKnown
 from shim.admin.live.shown.documents import Row
 from shim.config import HostPort
+from shim.terminal.options import json_option
+from shim.terminal.showing import shown
+from shim.terminal.times import since_shown
 
 _HEADINGS: Final = ("GROUP", "STATE", "MEMBERS", "STEP", "LAG")
 

@@ -6,12 +6,12 @@ from typing import Final
 
 import click
 
-from shim.admin.commands.admin_client import RunningShim
+from shim.admin.admin_client import RunningShim
 from shim.admin.commands.asking import overview_of
-from shim.admin.commands.console import shown
 from shim.admin.errors import NotDone
 from shim.admin.live.asked.migration import NotKnown
 from shim.admin.live.shown.documents import Row
+from shim.terminal.showing import shown
 
 HISTORY_ELSEWHERE: Final = (
     "this log is moved between two places, or was: what was committed while a partition was at the other one is in the "

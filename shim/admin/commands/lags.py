@@ -5,11 +5,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from shim.admin.commands.admin_client import RunningShim
-from shim.admin.commands.console import SOMETHING_WRONG, shown, tell_beside
+from shim.admin.admin_client import RunningShim
+from shim.admin.commands.console import SOMETHING_WRONG, tell_beside
 from shim.admin.commands.telling import groups_shown, not_all_shown
 from shim.admin.errors import NotDone
 from shim.admin.live.shown.documents import Row
+from shim.terminal.showing import shown
 
 
 def with_lags(shim: RunningShim, query: Sequence[tuple[str, str]]) -> tuple[list[Row], Sequence[str]]:

@@ -7,18 +7,12 @@ from pathlib import Path
 import click
 
 from shim.admin.at_rest.backing_up import back_up
-from shim.admin.commands.console import (
-    Ongoing,
-    bytes_shown,
-    data_dir_option,
-    in_one_line,
-    json_option,
-    print_json,
-    print_table,
-)
+from shim.admin.commands.console import bytes_shown, data_dir_option, in_one_line, print_json, print_table
 from shim.admin.commands.log_verify import tell_empty
 from shim.counted import counted
 from shim.log.files import Files
+from shim.terminal.options import json_option
+from shim.terminal.progress import Ongoing
 
 
 @click.command("backup", short_help="Copy a data directory, also while a shim uses it.")

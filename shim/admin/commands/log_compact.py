@@ -11,12 +11,9 @@ import click
 from shim.admin.at_rest.compacting import ToCompact, compact, to_compact
 from shim.admin.commands.console import (
     SOMETHING_WRONG,
-    Ongoing,
     bytes_shown,
     data_dir_option,
-    dry_run_option,
     in_one_line,
-    json_option,
     print_json,
     print_table,
 )
@@ -24,6 +21,8 @@ from shim.admin.files_to_read import FilesToRead
 from shim.counted import counted
 from shim.log.cleaner.cleaning import CleanerSettings, CleanerStats
 from shim.log.files import Files
+from shim.terminal.options import dry_run_option, json_option
+from shim.terminal.progress import Ongoing
 
 
 @click.command("compact", short_help="Keep only the newest record of each key.")

@@ -18,16 +18,17 @@ from protocol.own.state_log import STATE_TOPIC
 from protocol.partition import partition_for
 from shim.admin.at_rest.data_dir import DataDir, data_dir_to_read
 from shim.admin.at_rest.walk import Damage, Located, TornTail, fault_of_batch, walk
-from shim.admin.commands.console import SOMETHING_WRONG, Refused, data_dir_option, in_one_line, json_option
+from shim.admin.commands.console import SOMETHING_WRONG, Refused, data_dir_option, in_one_line
 from shim.admin.commands.history_elsewhere import tell_of_history_elsewhere
 from shim.admin.commands.records_shown import Logged, as_json, as_text, key_of, read_as
-from shim.admin.commands.times import time_option
 from shim.counted import counted
 from shim.log import OFFSETS_TOPIC
 from shim.log.checkpoint import TopicPartition
 from shim.log.files import Files
 from shim.log.torn_tail import Known
 from shim.log.transactions import transaction_of
+from shim.terminal.options import json_option
+from shim.terminal.times import time_option
 
 
 @click.command("dump", short_help="Show the records of a data directory at rest.")

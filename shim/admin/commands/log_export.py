@@ -15,15 +15,11 @@ import click
 from shim.admin.at_rest.data_dir import data_dir_to_read
 from shim.admin.commands.console import (
     SOMETHING_WRONG,
-    Ongoing,
     Refused,
     configuration_options,
     data_dir_option,
-    dry_run_option,
     in_one_line,
-    json_option,
     print_json,
-    shown,
 )
 from shim.admin.commands.groups_shown import chosen_groups, group_as_json, print_groups
 from shim.admin.transfer.exporting import (
@@ -41,6 +37,9 @@ from shim.admin.transfer.live_export import REFUSED, WOULD_WRITE, WRITTEN, Expor
 from shim.config import load_configuration, parse_servers
 from shim.counted import counted, some_of
 from shim.log.files import Files
+from shim.terminal.options import dry_run_option, json_option
+from shim.terminal.progress import Ongoing
+from shim.terminal.showing import shown
 
 _FOLDER: Final = click.Path(path_type=Path, file_okay=False)
 

@@ -16,15 +16,11 @@ from protocol.own.state_log import STATE_TOPIC
 from shim.admin.at_rest.data_dir import partition_folders
 from shim.admin.commands.console import (
     SOMETHING_WRONG,
-    Ongoing,
     Refused,
     configuration_options,
     data_dir_option,
-    dry_run_option,
     in_one_line,
-    json_option,
     print_json,
-    shown,
 )
 from shim.admin.commands.groups_shown import chosen_groups, group_as_json, print_groups
 from shim.admin.commands.log_export import KEPT, NOW
@@ -39,6 +35,9 @@ from shim.counted import counted
 from shim.log.data_dir import LOCK_NAME
 from shim.log.files import Files
 from shim.log.meta_properties import cluster_id_of, refuse_log_on_topics
+from shim.terminal.options import dry_run_option, json_option
+from shim.terminal.progress import Ongoing
+from shim.terminal.showing import shown
 
 _FOLDER: Final = click.Path(path_type=Path, file_okay=False, exists=True)
 

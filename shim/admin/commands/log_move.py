@@ -7,21 +7,16 @@ from typing import Any
 
 import click
 
-from shim.admin.commands.admin_client import RunningShim
-from shim.admin.commands.console import (
-    SOMETHING_WRONG,
-    Ongoing,
-    in_one_line,
-    json_option,
-    print_json,
-    print_table,
-    shown,
-)
+from shim.admin.admin_client import RunningShim
+from shim.admin.commands.console import SOMETHING_WRONG, in_one_line, print_json, print_table
 from shim.admin.commands.shim_options import admin_option, shim_at
 from shim.admin.errors import BrokenOff, NotDone
 from shim.config import HostPort
 from shim.counted import counted
 from shim.relocation.words import Side
+from shim.terminal.options import json_option
+from shim.terminal.progress import Ongoing
+from shim.terminal.showing import shown
 
 
 @click.command("move", short_help="Move a running shim's log to topics of the cluster, or back.")

@@ -17,22 +17,13 @@ from shim.admin.at_rest.data_dir import DataDir, data_dir_at_rest, data_dir_to_r
 from shim.admin.at_rest.examine import Examination, examine
 from shim.admin.at_rest.repair_plan import Doubt, PartitionPlan, plan_repair
 from shim.admin.at_rest.repairing import repair
-from shim.admin.commands.console import (
-    SOMETHING_WRONG,
-    Ongoing,
-    agree,
-    data_dir_option,
-    dry_run_option,
-    in_one_line,
-    json_option,
-    print_json,
-    print_table,
-    yes_option,
-)
+from shim.admin.commands.console import SOMETHING_WRONG, agree, data_dir_option, in_one_line, print_json, print_table
 from shim.admin.commands.log_verify import damage_as_json
 from shim.admin.commands.records_shown import decoded_key
 from shim.counted import counted
 from shim.log.files import Files
+from shim.terminal.options import dry_run_option, json_option, yes_option
+from shim.terminal.progress import Ongoing
 
 
 @click.command("repair", short_help="Make a damaged data directory usable again.")

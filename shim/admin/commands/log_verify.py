@@ -11,16 +11,10 @@ import click
 from shim.admin.at_rest.data_dir import data_dir_to_read
 from shim.admin.at_rest.examine import Examination, Examined, examine
 from shim.admin.at_rest.walk import Damage
-from shim.admin.commands.console import (
-    SOMETHING_WRONG,
-    Ongoing,
-    bytes_shown,
-    data_dir_option,
-    in_one_line,
-    json_option,
-    print_json,
-)
+from shim.admin.commands.console import SOMETHING_WRONG, bytes_shown, data_dir_option, in_one_line, print_json
 from shim.counted import counted
+from shim.terminal.options import json_option
+from shim.terminal.progress import Ongoing
 
 
 @click.command("verify", short_help="Read everything, and say what is damaged.")

@@ -9,12 +9,13 @@ from typing import TypedDict, Unpack
 import click
 
 from shim.admin.commands.asking import chosen, done_of, refuse_misspelt
-from shim.admin.commands.console import SOMETHING_WRONG, Command, in_one_line, json_option
+from shim.admin.commands.console import SOMETHING_WRONG, in_one_line
 from shim.admin.commands.migration_shown import show_planned, show_statuses, show_verified
 from shim.admin.commands.shim_options import admin_option, all_option, groups_argument, pattern_option, shim_at
 from shim.admin.commands.telling import NONE_HEARD_OF, fitting_shown, tell, tell_of_others
 from shim.admin.live.shown.documents import Row
 from shim.config import HostPort
+from shim.terminal.options import Command, json_option
 
 
 class _Given(TypedDict):

@@ -8,19 +8,10 @@ from typing import Final, NamedTuple, TypedDict, Unpack
 
 import click
 
-from shim.admin.commands.admin_client import RunningShim
+from shim.admin.admin_client import RunningShim
 from shim.admin.commands.asking import Chosen, Done, chosen, done_of
 from shim.admin.commands.causes import cause_of
-from shim.admin.commands.console import (
-    SOMETHING_WRONG,
-    Command,
-    Refused,
-    agree,
-    dry_run_option,
-    in_one_line,
-    json_option,
-    yes_option,
-)
+from shim.admin.commands.console import SOMETHING_WRONG, Refused, agree, in_one_line
 from shim.admin.commands.migration_shown import show_looked, show_planned, show_statuses
 from shim.admin.commands.shim_options import (
     admin_option,
@@ -35,6 +26,7 @@ from shim.admin.live.asked.migration import STEPS, Source
 from shim.admin.live.shown.documents import Row
 from shim.config import HostPort
 from shim.counted import counted
+from shim.terminal.options import Command, dry_run_option, json_option, yes_option
 
 _OPTIONS: Final = (
     *(groups_argument, pattern_option, all_option, cause_option("`migrate status`")),

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 
 import click
 
-from shim.admin.commands.console import number_shown, print_table, shown, tell_beside
+from shim.admin.commands.console import number_shown, print_table, tell_beside
 from shim.admin.commands.telling import behind_name, groups_shown, name_shown
-from shim.admin.commands.times import since_shown
 from shim.admin.live.shown.documents import Row
+from shim.terminal.showing import shown
+from shim.terminal.times import since_shown
 
 
 def show_planned(rows: Sequence[Row]) -> None:

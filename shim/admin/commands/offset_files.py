@@ -7,8 +7,9 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from shim.admin.commands.console import Refused, shown
+from shim.admin.commands.console import Refused
 from shim.admin.live.shown.documents import Row
+from shim.terminal.showing import shown
 
 _PARQUET_MAGIC: Final = b"PAR1"
 _COLUMNS: Final = ("group", "topic", "partition", "offset")

@@ -29,12 +29,12 @@ from protocol.own.history_log import (
 from protocol.records.batches import Record
 from protocol.wire import ZERO_UUID
 from shim.admin.at_rest.walk import Located
-from shim.admin.commands.console import shown
-from shim.admin.commands.times import time_shown
 from shim.log import OFFSETS_TOPIC, InTransaction
 from shim.log.checkpoint import TopicPartition
 from shim.log.segment import SoundBatch
 from shim.log.transactions import transaction_of
+from shim.terminal.showing import shown
+from shim.terminal.times import time_shown
 
 
 class Logged(NamedTuple):

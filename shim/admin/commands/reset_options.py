@@ -9,10 +9,10 @@ from typing import Any, Final, NamedTuple
 
 import click
 
-from shim.admin.commands.console import Command
 from shim.admin.commands.offset_files import offsets_in
-from shim.admin.commands.times import parse_duration, parse_time, time_shown
 from shim.admin.live.shown.documents import Row
+from shim.terminal.options import Command
+from shim.terminal.times import parse_duration, parse_time, time_shown
 
 _FILE: Final = click.Path(path_type=Path, dir_okay=False, exists=True)
 

@@ -12,12 +12,14 @@ import click
 from click.core import ParameterSource
 from click.shell_completion import CompletionItem
 
-from shim.admin.commands.admin_client import RunningShim
-from shim.admin.commands.console import Command, Waiting, shown
+from shim.admin.admin_client import RunningShim
 from shim.admin.commands.hints import found_at
 from shim.admin.errors import BrokenOff, NotDone
 from shim.admin.live.guard.token_file import CannotUse, token_in
 from shim.config import HostPort, SettingError, parse_host_port
+from shim.terminal.options import Command
+from shim.terminal.progress import Waiting
+from shim.terminal.showing import shown
 from shim.tls import CannotUse as CannotUseFiles
 from shim.tls import context_for_admin
 

@@ -8,11 +8,12 @@ from typing import Final, TypeVar
 
 import click
 
-from shim.admin.commands.admin_client import RunningShim
+from shim.admin.admin_client import RunningShim
 from shim.admin.commands.asking import Chosen, Done, overview_of
-from shim.admin.commands.console import SOMETHING_WRONG, print_json, shown, tell_beside
+from shim.admin.commands.console import SOMETHING_WRONG, print_json, tell_beside
 from shim.admin.live.shown.documents import Row
 from shim.counted import counted, some_of
+from shim.terminal.showing import shown
 
 T = TypeVar("T")
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shim.admin.commands.admin_client import in_parts
+from shim.admin.admin_client import in_parts
 from shim.admin.live.requests.choosing import MOVES, Choice, Meant, Wanted, choice_of, move_of, wanted_of
 from shim.admin.live.requests.fields import BadRequest
 

@@ -17,13 +17,14 @@ from typing import Any
 
 import pytest
 
-from shim.admin.commands import admin_client, groups_watch
+from shim.admin import admin_client
+from shim.admin.commands import groups_watch
 from shim.admin.commands.groups_watch import cells
 from shim.admin.commands.history_elsewhere import AT_THE_CLUSTER, HISTORY_ELSEWHERE
-from shim.admin.commands.times import parse_duration
 from shim.admin.live.asked.groups import Change, Kind, Member
 from shim.admin.live.asked.migration import Refused as MoveRefused
 from shim.main import cli
+from shim.terminal.times import parse_duration
 from tests.admin.live.grouped import MOVED, NO_BROKERS, NOW_MS, Grouped
 from tests.admin.live.moved import Moved
 from tests.admin.live.running import (

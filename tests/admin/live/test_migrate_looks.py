@@ -216,7 +216,7 @@ def test_what_was_refused_is_no_part_of_what_is_done(
 ) -> None:
     moved.add("a", "b", step="kafka+dual")
     moved.refused[first] = "zookeeper cannot be reached"
-    monkeypatch.setattr("shim.admin.commands.console._LINE_EVERY_S", 0.0)
+    monkeypatch.setattr("shim.terminal.progress._LINE_EVERY_S", 0.0)
     told = offset_shim("migrate", "verify", "--admin", admin)
     assert told.stderr == f"verify: 50 %\n{first}: refused: zookeeper cannot be reached\n"
 

@@ -203,7 +203,7 @@ def test_candidates_that_cannot_be_told(moved: Moved, admin: str, monkeypatch: p
 def test_many_groups(moved: Moved, admin: str, monkeypatch: pytest.MonkeyPatch) -> None:
     names = [f"g{n:04}-" + "ü" * 60 for n in range(2_000)]
     moved.add(*names)
-    monkeypatch.setattr("shim.admin.commands.console._LINE_EVERY_S", 0.0)
+    monkeypatch.setattr("shim.terminal.progress._LINE_EVERY_S", 0.0)
     started = offset_shim("migrate", "start", *names, "--json", "--admin", admin)
     assert started.status == 0
     assert [row["group"] for row in started.json["groups"]] == names

@@ -17,12 +17,13 @@ from typing import Final
 import pytest
 from click.testing import CliRunner
 
-from shim.admin.commands import admin_client, console
+from shim.admin import admin_client
 from shim.admin.live.asked.groups import Details, NotCertain, Plan, Scope, Target
 from shim.admin.live.asked.migration import GroupStatus, Source
 from shim.demo.parts import free_port
 from shim.main import cli
 from shim.relocation.words import LogPlaces
+from shim.terminal import progress
 from tests.admin.live.grouped import Grouped
 from tests.admin.live.moved import Moved
 from tests.admin.live.running import (
@@ -108,11 +109,11 @@ def test_at_a_terminal_it_is_said_for_as_long_as_it_lasts(moved: Moved, slow: Sl
 def test_whoever_is_answered_soon_is_told_nothing(moved: Moved, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nor whoever presses a key for a group's name, in the middle of a line."""
     told: list[object] = []
-    monkeypatch.setattr(console.Waiting, "_tell", told.append)
+    monkeypatch.setattr(progress.Waiting, "_tell", told.append)
     with admin_of(moved) as admin:
         assert offset_shim("groups", "list", "--admin", admin).status == 0
         assert told == []
-        monkeypatch.setattr(console, "_WAITING_AFTER_S", 0.0)
+        monkeypatch.setattr(progress, "_WAITING_AFTER_S", 0.0)
         monkeypatch.setenv("_OFFSET_SHIM_COMPLETE", "bash_complete")
         monkeypatch.setenv("COMP_WORDS", f"offset-shim groups describe --admin {admin} ")
         monkeypatch.setenv("COMP_CWORD", "5")

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from shim.admin.commands import admin_client
+from shim.admin import admin_client
 from shim.admin.commands.history_elsewhere import HISTORY_ELSEWHERE
 from shim.admin.errors import NotOffered
 from shim.config import parse_host_port

@@ -63,12 +63,12 @@ def test_no_such_chroot(at_broker: list[str], zookeeper: ZooKeeper) -> None:
 
 
 def test_no_admin_port(at_broker: list[str], nobody: str) -> None:
-    assert refused(*at_broker, "--admin", nobody) == f"no shim's admin port answers at {nobody}: Connection refused"
+    assert refused(*at_broker, "--admin", nobody).startswith(f"no shim answers at {nobody}: Connection refused. ")
 
 
 def test_another_admin_port(at_broker: list[str], zookeeper: ZooKeeper) -> None:
     line = refused(*at_broker, "--admin", zookeeper.connect_string)
-    assert line.startswith(f"no shim's admin port answers at {zookeeper.connect_string}: ")
+    assert line.startswith(f"something else than a shim's admin port answers at {zookeeper.connect_string}")
 
 
 def test_what_is_no_broker(broker: Broker, zookeeper: ZooKeeper) -> None:

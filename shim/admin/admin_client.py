@@ -1,4 +1,4 @@
-"""The client of the admin interface of a running shim, with which the commands ask it."""
+"""The client of the admin interface of a running shim, with which commands ask it."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext, supp
 from typing import Any, Final, NamedTuple
 from urllib.parse import urlencode
 
-from shim.admin.commands.console import reason_of
 from shim.admin.errors import BrokenOff, Declined, NotDone, NotOffered, StoppedLooking
 from shim.admin.live.asked.migration import NotKnown
 from shim.admin.live.shown.documents import JSON, LINES, Row, encoded
+from shim.admin.reasons import reason_of
 from shim.config import HostPort
 from shim.counted import counted
 from shim.tls import refuses_certificate, tls_reason
@@ -63,7 +63,7 @@ class RunningShim:
     ) -> None:
         """``token``: the one of its admin.token.file; "" where none is at hand. ``tls``: None where it speaks none.
         ``waiting``: entered, with what is waited for, until its answer begins."""
-        self._address = address
+        self.address = address
         self._waiting = waiting
         self._tls = tls
         self._changes = False
@@ -143,7 +143,7 @@ class RunningShim:
             except (http.client.HTTPException, ValueError):
                 why = "what it sent cannot be read"
         others = "" if look is None else f". What became of the others is not certain: look with `{look}`"
-        raise BrokenOff(f"the shim at {self._address} told of {done} of {counted(groups, 'group')}: {why}{others}")
+        raise BrokenOff(f"the shim at {self.address} told of {done} of {counted(groups, 'group')}: {why}{others}")
 
     def _sent(
         self, method: str, path: str, body: bytes | None = None, look: str | None = None
@@ -155,7 +155,7 @@ class RunningShim:
         connection = self._connection()
         connected = False
         try:
-            with self._waiting(f"the shim at {self._address}, which may be waiting for brokers"):
+            with self._waiting(f"the shim at {self.address}, which may be waiting for brokers"):
                 connection.connect()
                 connection.sock.settimeout(_SILENT_SECONDS)
                 # An address, as a name need not be one that the shim knows for its own.
@@ -174,7 +174,7 @@ class RunningShim:
             connection.close()
             if isinstance(error, ssl.SSLError) and (not connected or refuses_certificate(error)):
                 why = tls_reason(error, own="the certificate of --admin-certificate-file")
-                raise NotDone(f"no TLS with the shim at {self._address}: {why}") from error
+                raise NotDone(f"no TLS with the shim at {self.address}: {why}") from error
             if connected and look is not None:
                 raise self._is_not_known(reason_of(error), look, closed=isinstance(error, ConnectionError)) from error
             if connected and isinstance(error, TimeoutError):
@@ -182,7 +182,7 @@ class RunningShim:
             if connected and isinstance(error, ConnectionError):
                 raise self._is_no_shim(", or a shim that is ending: the connection was closed") from error
             raise NotDone(
-                f"no shim answers at {self._address}: {reason_of(error)}. Does it run, with --admin {self._address}?"
+                f"no shim answers at {self.address}: {reason_of(error)}. Does it run, with --admin {self.address}?"
             ) from error
         except http.client.HTTPException as error:
             connection.close()
@@ -194,7 +194,7 @@ class RunningShim:
             with response:
                 reason = self._reason(response, look)
             if (response.status, reason) == _NO_SUCH_PATH:
-                raise NotOffered(f"the shim at {self._address} has no {path.partition('?')[0]}: it is an older one")
+                raise NotOffered(f"the shim at {self.address} has no {path.partition('?')[0]}: it is an older one")
             if response.status == http.HTTPStatus.NOT_FOUND:
                 raise NotKnown(reason)
             raise Declined(reason, response.status)
@@ -208,7 +208,7 @@ class RunningShim:
                 raise self._says_nothing()
             if not self._lives():
                 raise NotDone(
-                    f"the shim at {self._address} was reached, and says nothing, not even that it lives (GET "
+                    f"the shim at {self.address} was reached, and says nothing, not even that it lives (GET "
                     f"{_LIVEZ}): it hangs, or its host does"
                 )
 
@@ -228,8 +228,8 @@ class RunningShim:
 
     def _connection(self, timeout_seconds: float = _CONNECT_SECONDS) -> http.client.HTTPConnection:
         if self._tls is None:
-            return http.client.HTTPConnection(*self._address, timeout=timeout_seconds)
-        return http.client.HTTPSConnection(*self._address, timeout=timeout_seconds, context=self._tls)
+            return http.client.HTTPConnection(*self.address, timeout=timeout_seconds)
+        return http.client.HTTPSConnection(*self.address, timeout=timeout_seconds, context=self._tls)
 
     def _document(self, response: http.client.HTTPResponse) -> Any:
         try:
@@ -255,18 +255,18 @@ class RunningShim:
     def _is_not_known(self, why: str, look: str, *, closed: bool = False) -> BrokenOff:
         wrong = f"; {self._wrong_port}" if closed else ""
         return BrokenOff(
-            f"the shim at {self._address} did not say what became of it: {why}. Look with `{look}` before you do it "
+            f"the shim at {self.address} did not say what became of it: {why}. Look with `{look}` before you do it "
             f"again{wrong}"
         )
 
     def _says_nothing(self) -> NotDone:
         return NotDone(
-            f"the shim at {self._address} was reached, and has said nothing for {_SILENT_SECONDS:g} s: "
+            f"the shim at {self.address} was reached, and has said nothing for {_SILENT_SECONDS:g} s: "
             "it hangs, or its disk does"
         )
 
     def _is_no_shim(self, more: str = "") -> NotDone:
-        return NotDone(f"something else than a shim's admin port answers at {self._address}{more}; {self._wrong_port}")
+        return NotDone(f"something else than a shim's admin port answers at {self.address}{more}; {self._wrong_port}")
 
     @property
     def _wrong_port(self) -> str:

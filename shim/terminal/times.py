@@ -10,7 +10,7 @@ from typing import Final
 
 import click
 
-from shim.admin.commands.console import Command
+from shim.terminal.options import Command
 
 _EPOCH: Final = datetime.fromtimestamp(0, UTC)
 _FEWEST_DIGITS: Final = 13
