@@ -6,7 +6,14 @@ import sys
 from dataclasses import dataclass
 
 from shim.config.addresses import INT32_MAX, INT64_MAX
-from shim.config.agreement import check_together
+from shim.config.agreement import (
+    check_connections_per_ip,
+    check_credentials,
+    check_session_timeouts,
+    check_statsd_address,
+    check_topics_prefix,
+    check_zookeeper_user,
+)
 from shim.config.kinds import boolean, choice, integer, number, secret, text
 
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
@@ -223,7 +230,18 @@ class Settings:
     )
 
     def __post_init__(self) -> None:
-        check_together(self)
+        check_session_timeouts(self.group_min_session_timeout_ms, self.group_max_session_timeout_ms)
+        check_connections_per_ip(self.max_connections_per_ip, self.max_connections_per_ip_overrides)
+        if self.brokers_authenticate:
+            check_credentials(
+                self.upstream_sasl_mechanism,
+                self.upstream_sasl_username,
+                self.upstream_sasl_password,
+                self.upstream_sasl_oauthbearer_token_endpoint_url,
+            )
+        check_zookeeper_user(self.zookeeper_username, self.zookeeper_password, set_acl=self.zookeeper_set_acl)
+        check_statsd_address(self.metrics_statsd_address)
+        check_topics_prefix(self.offsets_log_topics_prefix)
 
     @property
     def brokers_authenticate(self) -> bool:
