@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 SHARES_NAME: Final = "workers"
-"""Where processes that have the directory together note what is theirs: shim/log/shares.py."""
+"""Where processes that have the directory together note what is theirs: shim/log/directory/shares.py."""
 
 _REQUESTS_NAME: Final = "requests"
 _ADMIN_NAME: Final = "admin"

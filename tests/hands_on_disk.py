@@ -6,8 +6,8 @@ from typing import Final
 
 from protocol.errors import DecodeError
 from protocol.own.state_log import STATE_TOPIC, GroupHandsKey, GroupHandsValue, Hands, decode_state
-from shim.log.files import Files
-from shim.log.segment import BadBytes, sound_batches
+from shim.log.disk.files import Files
+from shim.log.segments.segment import BadBytes, sound_batches
 
 
 def hands_on_disk(data_dir: Path) -> dict[str, Hands]:

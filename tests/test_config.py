@@ -9,7 +9,7 @@ import pytest
 from protocol.records.batches import encode_batch, read_header, rewrite_batch
 from shim.config import HostPort, SettingError, Settings, load_configuration, parse_host_port, parse_servers
 from shim.log.cleaner.compaction import group_segments
-from shim.log.segment import Segment
+from shim.log.segments.segment import Segment
 
 
 def test_defaults_are_kafkas() -> None:

@@ -8,7 +8,7 @@ import os
 from pathlib import Path
 from typing import NamedTuple, NoReturn
 
-from shim.log.files import Files
+from shim.log.disk.files import Files
 
 
 class _Piece(NamedTuple):

@@ -31,7 +31,7 @@ from shim.groups.words import (
     Scope,
     Target,
 )
-from shim.log.checkpoint import TopicPartition
+from shim.log.disk.checkpoint import TopicPartition
 from shim.offsets.cluster.describing import DEAD, NOBODY
 from shim.offsets.cluster.groups import ClusterGroups, RefusedPartition
 from shim.runtime import Clock

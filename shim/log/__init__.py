@@ -1,14 +1,14 @@
 """The log: records on disk, made durable before anything is acknowledged. It knows records, not groups."""
 
-from shim.log.batching import Appended, DroppingSet, EndOfTransaction, Runs, TransactionalSet
-from shim.log.checkpoint import TopicPartition
-from shim.log.data_dir import DataDir
+from shim.log.directory.data_dir import DataDir
+from shim.log.directory.shares import Share
+from shim.log.disk.checkpoint import TopicPartition
 from shim.log.errors import CorruptLog, LogError, RecoveryNeeded
 from shim.log.offsets_log import OFFSETS_TOPIC, Maintained, MayWait, OffsetsLog, PartitionWrite
-from shim.log.recovery import LoggedRecord
+from shim.log.recovery.recovery import LoggedRecord
+from shim.log.segments.batching import Appended, DroppingSet, EndOfTransaction, Runs, TransactionalSet
+from shim.log.segments.transactions import InTransaction
 from shim.log.settings import LogSettings
-from shim.log.shares import Share
-from shim.log.transactions import InTransaction
 
 __all__ = [
     "OFFSETS_TOPIC",

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from typing import Final
 
-from shim.log.partition import PartitionLog
+from shim.log.partition.partition import PartitionLog
 
 _SIDE_BY_SIDE_FROM: Final = 2
 _THREADS: Final = 8

@@ -8,18 +8,18 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Final, NamedTuple, Self, TypeAlias
 
-from shim.log.batching import Appended, PreparedBatch
-from shim.log.data_dir import DataDir
+from shim.log.directory.data_dir import DataDir
+from shim.log.directory.opening import Opened, open_share, open_whole
+from shim.log.directory.shares import Share, deal_out
+from shim.log.disk.files import Files
 from shim.log.errors import LogError
-from shim.log.files import Files
 from shim.log.flush import Flusher
-from shim.log.journal_records import EncodedEntry
-from shim.log.opening import Opened, open_share, open_whole
-from shim.log.partition import PartitionLog
-from shim.log.recovery import LoggedRecord
+from shim.log.journal.journal_records import EncodedEntry
+from shim.log.partition.partition import PartitionLog
+from shim.log.recovery.recovery import LoggedRecord
+from shim.log.segments.batching import Appended, PreparedBatch
 from shim.log.settings import LogSettings
 from shim.log.settling import Settling
-from shim.log.shares import Share, deal_out
 
 OFFSETS_TOPIC: Final = "__consumer_offsets"
 

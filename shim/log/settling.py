@@ -6,8 +6,8 @@ import logging
 from collections.abc import Collection, Iterable
 from typing import Final
 
-from shim.log.journal_records import EncodedEntry, encoded_waiting
-from shim.log.partition import PartitionLog
+from shim.log.journal.journal_records import EncodedEntry, encoded_waiting
+from shim.log.partition.partition import PartitionLog
 
 _WAITING_MS: Final = 1000
 """What waits is written after so long, and tried again after so long."""

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import Final
 
 from shim.coordinator.state.offset_table import CommittedOffset
-from shim.log.checkpoint import TopicPartition
+from shim.log.disk.checkpoint import TopicPartition
 from shim.migration.words import Difference, Refused
 from shim.offsets.cluster.groups import Committed
 from shim.offsets.store import Partition, StoredOffset

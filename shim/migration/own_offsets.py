@@ -5,7 +5,7 @@ from __future__ import annotations
 from protocol.errors import ErrorCode
 from shim.coordinator import GroupCoordinator
 from shim.coordinator.state.offset_table import CommittedOffset
-from shim.log.checkpoint import TopicPartition
+from shim.log.disk.checkpoint import TopicPartition
 from shim.offsets.cluster.groups import Committed
 
 

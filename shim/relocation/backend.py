@@ -12,7 +12,7 @@ from shim.coordinator import CoordinatorSettings, GroupCoordinator
 from shim.counted import counted
 from shim.kafka_log.backend import KafkaBackend
 from shim.log import LogError
-from shim.log.places import Place, Places
+from shim.log.directory.places import Place, Places
 from shim.metrics import FlushCounts, StandbyCounts
 from shim.relocation.mover import Mover
 from shim.relocation.words import NotMoved

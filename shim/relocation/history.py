@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from shim.kafka_log.history.reading import TopicHistoryLog
-from shim.log.places import Place, Places
+from shim.log.directory.places import Place, Places
 from shim.runtime.history_log import HistoryLog, LocalHistoryLog, Part, Take
 
 

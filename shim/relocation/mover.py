@@ -20,7 +20,7 @@ from protocol.own.topic_log import PlaceKey, encode_own
 from shim.coordinator import Contents
 from shim.kafka_log.backend import KafkaBackend
 from shim.kafka_log.taking_over.taking_over import Found
-from shim.log.places import Place, Places
+from shim.log.directory.places import Place, Places
 from shim.relocation.records import Changes, in_directory, on_topic, state_in_directory
 from shim.relocation.words import NotMoved
 from shim.runtime import LocalBackend

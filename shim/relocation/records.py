@@ -19,7 +19,7 @@ from shim.coordinator import Contents
 from shim.coordinator.state.contents import PendingOffset
 from shim.coordinator.upkeep.followed import NOBODY
 from shim.log import EndOfTransaction, TransactionalSet
-from shim.log.transactions import NO_PARTITION
+from shim.log.segments.transactions import NO_PARTITION
 from shim.runtime.flight import Batch, Record
 
 Changes = Mapping[GroupChangeKey, GroupHandsValue]

@@ -10,7 +10,7 @@ from typing import Final
 
 from shim.counted import counted
 from shim.log import LogError
-from shim.log.places import Place, Places
+from shim.log.directory.places import Place, Places
 from shim.logged_once import LoggedOnce
 from shim.relocation.backend import TwoLogs
 from shim.relocation.others import OtherShims

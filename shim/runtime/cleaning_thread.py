@@ -17,7 +17,7 @@ from shim.log.cleaner.cleaner import Cleaner
 from shim.log.cleaner.cleaning import CleanerSettings, CleanerStats
 from shim.log.cleaner.retention import Retention
 from shim.log.cleaner.throttler import CleaningStopped
-from shim.log.files import Files
+from shim.log.disk.files import Files
 from shim.metrics import CleaningCounts
 from shim.runtime.clock import Clock
 

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple, Protocol, TypeAlias
 from protocol.own.history_log import HISTORY_TOPIC
 from protocol.records.batches import BatchError, BatchHeader, Record, decode_records
 from shim.log import LogError, OffsetsLog
-from shim.log.partition import PartitionLog
+from shim.log.partition.partition import PartitionLog
 
 _NEWEST_OFFSETS: Final = 256
 """Of the newest part. Less than a fetch, or a few reads of the disk, where commits are of 100 partitions each."""

@@ -13,8 +13,8 @@ from protocol.own.history_log import HISTORY_TOPIC
 from protocol.own.state_log import STATE_TOPIC, GroupChangeKey, GroupHandsValue, StateRecord, decode_state
 from shim.coordinator import CoordinatorSettings, GroupCoordinator, ReplayedPartition
 from shim.log import LogError, LoggedRecord, OffsetsLog
-from shim.log.partition import PartitionLog
-from shim.log.snapshot import Snapshot
+from shim.log.partition.partition import PartitionLog
+from shim.log.partition.snapshot import Snapshot
 from shim.logged_once import LoggedOnce
 from shim.runtime.backend import Loaded
 from shim.runtime.progress import Progress

@@ -18,7 +18,7 @@ from shim.config import Settings
 from shim.coordinator import CoordinatorSettings, GroupCoordinator
 from shim.log import OFFSETS_TOPIC, Appended, LogError, OffsetsLog, PartitionWrite, TopicPartition
 from shim.log.cleaner.cleaning import CleanerStats
-from shim.log.files import Files
+from shim.log.disk.files import Files
 from shim.metrics import FlushCounts
 from shim.runtime.backend import Loaded, Reports, nothing
 from shim.runtime.cleaning_thread import CleaningThread

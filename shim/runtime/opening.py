@@ -11,8 +11,8 @@ from protocol.own.history_log import HISTORY_TOPIC
 from protocol.own.state_log import STATE_TOPIC
 from shim.config import Settings
 from shim.log import OFFSETS_TOPIC, DataDir, LogSettings, OffsetsLog, Share
-from shim.log.files import Files
-from shim.log.open_files import allow_open_files
+from shim.log.disk.files import Files
+from shim.log.disk.open_files import allow_open_files
 
 log = logging.getLogger(__name__)
 

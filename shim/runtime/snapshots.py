@@ -19,8 +19,8 @@ from typing import Final, NamedTuple, Protocol, TypeVar, TypeVarTuple
 
 from shim.coordinator import GroupCoordinator
 from shim.counted import counted
-from shim.log.active import LastBatch
-from shim.log.snapshot import SnapshotFolder
+from shim.log.partition.snapshot import SnapshotFolder
+from shim.log.segments.active import LastBatch
 from shim.logged_once import LoggedOnce
 
 log = logging.getLogger(__name__)

@@ -10,8 +10,8 @@ from typing import Final, NamedTuple
 
 from shim.config import Settings
 from shim.log import DataDir, LogError, OffsetsLog
+from shim.log.directory.places import Place, Places
 from shim.log.errors import unusable
-from shim.log.places import Place, Places
 from shim.ownership.member import InstanceFenced
 from shim.ownership.sharing import Sharing
 from shim.runtime import Runtime, open_share, open_whole

@@ -9,8 +9,8 @@ from shim.config import Settings
 from shim.kafka_log.backend import KafkaBackend
 from shim.kafka_log.copies.snapshots import TopicSnapshots
 from shim.log import OFFSETS_TOPIC
-from shim.log.files import Files
-from shim.log.places import Places
+from shim.log.directory.places import Places
+from shim.log.disk.files import Files
 from shim.relocation.backend import TwoLogs
 from shim.relocation.history import TwoHistories
 from shim.relocation.mover import Mover

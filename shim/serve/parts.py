@@ -17,7 +17,7 @@ from shim.groups.groups import Groups
 from shim.kafka_log.topics.wanted import TopicsWanted
 from shim.listener_config import SHIMS, Listener
 from shim.log import OFFSETS_TOPIC
-from shim.log.places import PLACES_NAME
+from shim.log.directory.places import PLACES_NAME
 from shim.migration.dual.dual_commit import DualCommit
 from shim.migration.dual.lookup import Lookup
 from shim.migration.feeding import Feeding

@@ -33,9 +33,9 @@ from shim.config import HostPort
 from shim.counted import counted
 from shim.given import Given
 from shim.log import LogError, OffsetsLog, Share
+from shim.log.directory.shares import end_in_good_order
+from shim.log.disk.files import Files
 from shim.log.errors import unusable
-from shim.log.files import Files
-from shim.log.shares import end_in_good_order
 from shim.net.listening import listening_on
 from shim.runtime import open_whole
 from shim.upstream import reason_of

@@ -14,8 +14,8 @@ from shim.admin.at_rest.repairing import repair
 from shim.log import LogSettings, OffsetsLog, PartitionWrite
 from shim.log.cleaner.cleaner import Cleaner
 from shim.log.cleaner.cleaning import CleanerSettings
-from shim.log.files import Files
-from shim.log.layout import segment_base_offsets, segment_name
+from shim.log.disk.files import Files
+from shim.log.disk.layout import segment_base_offsets, segment_name
 from tests.admin.running import SILENT, TIMESTAMP, commit_record
 from tests.log.lost_files import LostFiles
 

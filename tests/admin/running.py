@@ -18,7 +18,7 @@ from shim.admin.commands.log import log_commands
 from shim.admin.progress import Progress
 from shim.admin.transfer.group_offsets import read_offsets
 from shim.log import LogSettings, OffsetsLog, PartitionWrite
-from shim.log.files import Files
+from shim.log.disk.files import Files
 from shim.offsets.cluster.groups import Committed
 
 TIME_LIMIT_SECONDS = 30

@@ -16,8 +16,8 @@ from shim.admin.files_to_read import FilesToRead
 from shim.log import OFFSETS_TOPIC, LogSettings, MayWait, OffsetsLog, PartitionWrite
 from shim.log.cleaner.cleaner import Cleaner
 from shim.log.cleaner.cleaning import CleanerSettings
-from shim.log.files import Files, _naming
-from shim.log.names import STAND_IN
+from shim.log.disk.files import Files, _naming
+from shim.log.disk.names import STAND_IN
 from tests.admin.running import SILENT, TIMESTAMP, commit_record, log, log_in_a_process, served, write_log
 from tests.log.faulty_files import FaultyFiles
 from tests.log.mortal_files import Killed, MortalFiles
@@ -104,7 +104,7 @@ def test_a_full_disk_is_named(data_dir: Path, tmp_path: Path, monkeypatch: pytes
     def refuse(*_: object) -> int:
         raise OSError(errno.ENOSPC, "No space left on device")  # as the system does: it knows no name
 
-    monkeypatch.setattr("shim.log.files._pwrite", _naming(refuse))
+    monkeypatch.setattr("shim.log.disk.files._pwrite", _naming(refuse))
     result = log("backup", "--data-dir", data_dir, tmp_path / "backup")
     assert result.status == 2
     copied = max(data_dir.glob("*/*.log")).relative_to(data_dir)

@@ -12,8 +12,8 @@ from protocol.records.batches import Record, encode_batch
 from protocol.records.compression import Compression
 from protocol.records.message_sets import encode_message_set
 from shim.admin.transfer import broker_files
-from shim.log.files import Files
-from shim.log.segment import find_sound_batch
+from shim.log.disk.files import Files
+from shim.log.segments.segment import find_sound_batch
 from tests.admin.running import TIMESTAMP, Result, commit_record, log, served
 
 SEGMENT = f"{0:020d}.log"

@@ -20,8 +20,8 @@ from protocol.own.state_log import STATE_TOPIC
 from protocol.partition import partition_for
 from shim.admin.commands.history_elsewhere import HISTORY_ELSEWHERE
 from shim.log import OFFSETS_TOPIC, LogSettings, OffsetsLog, PartitionWrite
-from shim.log.files import Files
-from shim.log.places import Place, Places
+from shim.log.directory.places import Place, Places
+from shim.log.disk.files import Files
 from tests.admin.running import TIMESTAMP, Result, commit_record, log
 from tests.protocol.test_history_log import START, rows_record
 

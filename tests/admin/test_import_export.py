@@ -30,8 +30,8 @@ from shim.admin.transfer.exporting import export_to_folders, verify_export
 from shim.admin.transfer.group_offsets import GroupOffsets, offset_commit_value
 from shim.coordinator.state.offset_table import CommittedOffset
 from shim.log import OFFSETS_TOPIC, EndOfTransaction, LogError, OffsetsLog, PartitionWrite, TransactionalSet
-from shim.log.checkpoint import TopicPartition
-from shim.log.files import Files
+from shim.log.disk.checkpoint import TopicPartition
+from shim.log.disk.files import Files
 from tests.admin.running import SILENT, TIMESTAMP, commit_record, log, served, write_log
 from tests.log.lost_files import LostFiles
 from tests.log.sync_sites import Site, sites, watching

@@ -18,12 +18,12 @@ from shim.admin.at_rest.repair_plan import plan_repair
 from shim.admin.at_rest.repairing import repair
 from shim.admin.errors import BrokenOff
 from shim.log import CorruptLog, LogError, LogSettings, OffsetsLog, PartitionWrite
-from shim.log.checkpoint import RECOVERY_POINT_CHECKPOINT
-from shim.log.files import Files
-from shim.log.handover import LOOSE_FLUSH
-from shim.log.journal import JOURNAL_NAME
-from shim.log.journal_records import FIRST, encoded_entry, finish, header_of, id_of, parts_of, read
-from shim.log.layout import segment_name
+from shim.log.directory.handover import LOOSE_FLUSH
+from shim.log.disk.checkpoint import RECOVERY_POINT_CHECKPOINT
+from shim.log.disk.files import Files
+from shim.log.disk.layout import segment_name
+from shim.log.journal.journal import JOURNAL_NAME
+from shim.log.journal.journal_records import FIRST, encoded_entry, finish, header_of, id_of, parts_of, read
 from shim.workers_folder import share_folder
 from tests.admin.running import SILENT, TIMESTAMP, commit_record, log, served
 from tests.log.faulty_files import FaultyFiles

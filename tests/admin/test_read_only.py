@@ -21,9 +21,9 @@ from shim.admin.at_rest.data_dir import data_dir_at_rest, data_dir_to_read
 from shim.admin.errors import BrokenOff
 from shim.admin.files_to_read import FilesToRead
 from shim.log import OffsetsLog, PartitionWrite
-from shim.log.data_dir import LOCK_NAME
-from shim.log.files import Files
-from shim.log.layout import segment_name
+from shim.log.directory.data_dir import LOCK_NAME
+from shim.log.disk.files import Files
+from shim.log.disk.layout import segment_name
 from tests.admin.running import SILENT, TIME_LIMIT_SECONDS, TIMESTAMP, Result, commit_record, log, served
 
 COMMITS = 5

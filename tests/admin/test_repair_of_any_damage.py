@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 import shim.admin.at_rest
 from shim.log import LogError
-from shim.log.checkpoint import RECOVERY_POINT_CHECKPOINT
-from shim.log.handover import CLEAN_SHUTDOWN
-from shim.log.layout import segment_base_offsets, segment_name
+from shim.log.directory.handover import CLEAN_SHUTDOWN
+from shim.log.disk.checkpoint import RECOVERY_POINT_CHECKPOINT
+from shim.log.disk.layout import segment_base_offsets, segment_name
 from tests.admin.damaging import (
     DATA_DIR,
     FOLDER,

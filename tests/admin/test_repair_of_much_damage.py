@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from shim.log.checkpoint import RECOVERY_POINT_CHECKPOINT
-from shim.log.handover import CLEAN_SHUTDOWN
-from shim.log.layout import segment_base_offsets, segment_name
+from shim.log.directory.handover import CLEAN_SHUTDOWN
+from shim.log.disk.checkpoint import RECOVERY_POINT_CHECKPOINT
+from shim.log.disk.layout import segment_base_offsets, segment_name
 from tests.admin.damaging import DATA_DIR, FOLDER, compact, examined, log_of, opens, overwrite, records, repaired
 from tests.log.lost_files import LostFiles
 

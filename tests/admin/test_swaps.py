@@ -10,8 +10,8 @@ import pytest
 
 from protocol.records.batches import encode_batch
 from shim.log import LogSettings
-from shim.log.files import Files
-from shim.log.swap import finish_swap
+from shim.log.disk.files import Files
+from shim.log.segments.swap import finish_swap
 from tests.admin.running import TIMESTAMP, commit_record, log, plainly, served, write_log
 
 SWAPPED = slice(1, 4)

@@ -10,9 +10,9 @@ import pytest
 
 from shim.admin.at_rest.walk import Damage
 from shim.log import CorruptLog, LogSettings, OffsetsLog, PartitionWrite
-from shim.log.checkpoint import RECOVERY_POINT_CHECKPOINT, TopicPartition, write_checkpoint
-from shim.log.handover import CLEAN_SHUTDOWN, LOOSE_FLUSH
-from shim.log.layout import segment_name
+from shim.log.directory.handover import CLEAN_SHUTDOWN, LOOSE_FLUSH
+from shim.log.disk.checkpoint import RECOVERY_POINT_CHECKPOINT, TopicPartition, write_checkpoint
+from shim.log.disk.layout import segment_name
 from tests.admin.damaging import DATA_DIR, FOLDER, examined, log_of, overwrite, places
 from tests.admin.running import TIMESTAMP, commit_record
 from tests.log.faulty_files import FaultyFiles

@@ -14,8 +14,8 @@ from protocol.partition import partition_for
 from protocol.records.batches import encode_batch
 from protocol.records.compression import Compression
 from shim.log import OFFSETS_TOPIC, DataDir, LogSettings, OffsetsLog, PartitionWrite
-from shim.log.checkpoint import CLEANER_OFFSET_CHECKPOINT
-from shim.log.files import Files
+from shim.log.disk.checkpoint import CLEANER_OFFSET_CHECKPOINT
+from shim.log.disk.files import Files
 from tests.admin.running import TIMESTAMP, commit_record, log, log_in_a_process, plainly, served, write_log
 
 SEGMENT = "00000000000000000000.log"

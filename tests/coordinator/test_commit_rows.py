@@ -30,7 +30,7 @@ from protocol.own.history_log import HistoryRecord, decode_history
 from protocol.own.position import Position
 from protocol.records.batches import decode_records
 from shim.coordinator import Caller, CoordinatorSettings, FollowedBatch, GroupCoordinator, Outcome, TransactionEnd
-from shim.log.batching import Appended, prepare_batches
+from shim.log.segments.batching import Appended, prepare_batches
 from shim.runtime.encoding import encoded
 from shim.runtime.flight import Ticket
 from tests.coordinator.driving import START

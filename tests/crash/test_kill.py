@@ -15,8 +15,8 @@ from confluent_kafka import Producer
 from protocol.own.history_log import HISTORY_TOPIC, decode_history
 from protocol.records.batches import batches, decode_records
 from shim.demo.parts import Broker
-from shim.log.checkpoint import RECOVERY_POINT_CHECKPOINT
-from shim.log.journal import JOURNAL_NAME
+from shim.log.disk.checkpoint import RECOVERY_POINT_CHECKPOINT
+from shim.log.journal.journal import JOURNAL_NAME
 from tests.conftest import TopicFactory
 from tests.crash.acknowledged import WrongOffsets
 from tests.crash.conftest import MOST_MINUTES, OFFSETS_PARTITIONS, TOPIC_PARTITIONS, churning

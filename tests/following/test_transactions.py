@@ -16,8 +16,8 @@ from protocol.own.state_log import Hands
 from shim.coordinator.state.partition_state import PartitionState
 from shim.coordinator.upkeep.followed import NOBODY
 from shim.following.transactions import taking_over
-from shim.log import batching
-from shim.log.transactions import transaction_of
+from shim.log.segments import batching
+from shim.log.segments.transactions import transaction_of
 from shim.runtime import flight
 from shim.upstream import TopicUnknown, UpstreamError
 from tests.coordinator.driving import CALLER

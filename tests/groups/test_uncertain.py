@@ -12,7 +12,7 @@ from shim.groups.changing import Changing
 from shim.groups.deleting import Deleting
 from shim.groups.resetting import Resetting
 from shim.groups.words import NO_OFFSET, Change, NotCertain, Refused
-from shim.log.checkpoint import TopicPartition
+from shim.log.disk.checkpoint import TopicPartition
 from shim.migration.hands.placements import Whose
 from shim.offsets.cluster.brokers import BrokerRefused
 from shim.runtime import Clock

@@ -12,9 +12,9 @@ from shim.kafka_log.copies.partition_copy import PartitionCopy
 from shim.kafka_log.copies.replaying import TopicReplay
 from shim.kafka_log.reading.read_part import ReadPart
 from shim.log import LoggedRecord
-from shim.log.batching import Appended, PreparedBatch, prepare_batches
-from shim.log.recovery import logged_records
-from shim.log.segment import SoundBatch
+from shim.log.recovery.recovery import logged_records
+from shim.log.segments.batching import Appended, PreparedBatch, prepare_batches
+from shim.log.segments.segment import SoundBatch
 from shim.runtime.flight import RecordSet
 from shim.runtime.replaying import Home, Replay
 from tests.coordinator.driving import START, new_coordinator

@@ -19,17 +19,19 @@ from protocol.records.batches import (
     encode_batch,
     framed_batch,
 )
-from shim.log import batching, flush, index, journal, journal_records, settling
-from shim.log import waiting as waiting_log
-from shim.log.checkpoint import RECOVERY_POINT_CHECKPOINT, TopicPartition, read_checkpoint
-from shim.log.data_dir import DataDir
-from shim.log.handover import CLEAN_SHUTDOWN
-from shim.log.journal_records import WaitingEntry
-from shim.log.layout import segment_name
-from shim.log.meta_properties import META_NAME
-from shim.log.names import STAND_IN
+from shim.log import flush, settling
+from shim.log.directory.data_dir import DataDir
+from shim.log.directory.handover import CLEAN_SHUTDOWN
+from shim.log.directory.meta_properties import META_NAME
+from shim.log.disk.checkpoint import RECOVERY_POINT_CHECKPOINT, TopicPartition, read_checkpoint
+from shim.log.disk.layout import segment_name
+from shim.log.disk.names import STAND_IN
+from shim.log.journal import journal, journal_records
+from shim.log.journal import waiting as waiting_log
+from shim.log.journal.journal_records import WaitingEntry
 from shim.log.offsets_log import MayWait, OffsetsLog, PartitionWrite
-from shim.log.recovery import LoggedRecord
+from shim.log.recovery.recovery import LoggedRecord
+from shim.log.segments import batching, index
 from shim.log.settings import LogSettings
 from tests.log.lost_files import LostFiles, PowerFailure
 

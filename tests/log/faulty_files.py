@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from shim.log.files import Files
+from shim.log.disk.files import Files
 
 Fault = Callable[[Path], None]
 """Is called with the path before the call is made; what it raises the call raises."""

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Self
 
-from shim.log.files import Files
+from shim.log.disk.files import Files
 
 BLOCK = 64
 """Bytes that reach the disk together. Real ones are larger; with small ones a small batch is torn in many ways."""

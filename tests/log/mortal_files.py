@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from shim.log.files import Files
+from shim.log.disk.files import Files
 
 
 class Killed(BaseException):

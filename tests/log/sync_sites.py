@@ -38,8 +38,8 @@ class CallPath(NamedTuple):
 def sites(left_out: frozenset[str], folder: Path = FOLDER) -> list[Site]:
     """Every call of a sync in a room's source, but for the modules left out."""
     found = []
-    for path in sorted(folder.glob("*.py")):
-        if path.stem in left_out or path.stem == "files":
+    for path in sorted(folder.rglob("*.py")):
+        if path.stem in left_out or path.stem == "files" or not _is_of(folder, path):
             continue
         for function in ast.walk(ast.parse(path.read_text())):
             if isinstance(function, ast.FunctionDef):
@@ -52,6 +52,11 @@ def sites(left_out: frozenset[str], folder: Path = FOLDER) -> list[Site]:
                     and ast.unparse(call.func.value) != "self"
                 ]
     return found
+
+
+def _is_of(folder: Path, source: Path) -> bool:
+    """The cleaner is no part of the log that it stands on."""
+    return folder in source.parents and source.parent.name != "cleaner"
 
 
 class WatchedFiles(LostFiles):
@@ -75,7 +80,7 @@ class WatchedFiles(LostFiles):
 
     def _counts(self, frame: FrameType) -> bool:
         source = Path(frame.f_code.co_filename)
-        if source.parent != self.folder:
+        if not _is_of(self.folder, source):
             return True
         callers: list[str] = []
         outer = frame.f_back

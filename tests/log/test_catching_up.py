@@ -13,11 +13,11 @@ from shim.log.cleaner.cleaner import Cleaner
 from shim.log.cleaner.cleaning import CleanerSettings
 from shim.log.cleaner.offset_map import OffsetMap
 from shim.log.cleaner.throttler import Throttler
-from shim.log.closed import ClosedSegments
-from shim.log.files import Files
-from shim.log.layout import segment_name
-from shim.log.segment import Segment
-from shim.log.swap import cleaned_path, swap
+from shim.log.disk.files import Files
+from shim.log.disk.layout import segment_name
+from shim.log.segments.closed import ClosedSegments
+from shim.log.segments.segment import Segment
+from shim.log.segments.swap import cleaned_path, swap
 from tests.log.cleaner.folder import NOW, Folder, clean, put
 from tests.log.faulty_files import FaultyFiles
 
@@ -34,7 +34,7 @@ def test_a_batch_that_is_superseded_is_read_once(tmp_path: Path, monkeypatch: py
         read.append(header.base_offset)
         return records_of(buf, pos, header, max_size)
 
-    monkeypatch.setattr("shim.log.segment.records_of", noted)
+    monkeypatch.setattr("shim.log.segments.segment.records_of", noted)
     assert clean(folder).records_read == 101
     assert read == [*range(0, 101, 2), 98, 100]
     monkeypatch.undo()

@@ -13,14 +13,14 @@ from typing import NamedTuple
 import pytest
 
 from protocol.records.batches import batches, read_header, records_of
-from shim.log.checkpoint import RECOVERY_POINT_CHECKPOINT, TopicPartition, read_checkpoint
 from shim.log.cleaner.cleaner import Cleaner
 from shim.log.cleaner.cleaning import CleanerSettings
+from shim.log.directory.handover import CLEAN_SHUTDOWN
+from shim.log.disk.checkpoint import RECOVERY_POINT_CHECKPOINT, TopicPartition, read_checkpoint
+from shim.log.disk.files import Files
+from shim.log.disk.layout import segment_name
 from shim.log.errors import CorruptLog
-from shim.log.files import Files
-from shim.log.handover import CLEAN_SHUTDOWN
-from shim.log.journal import JOURNAL_NAME
-from shim.log.layout import segment_name
+from shim.log.journal.journal import JOURNAL_NAME
 from shim.log.offsets_log import OFFSETS_TOPIC, OffsetsLog
 from tests.log.lost_files import LostFiles
 from tests.log.rolled import NOW, SMALL, append, folder_of, opened, segment_of

@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 
 from shim.log import DataDir
-from shim.log.checkpoint import RECOVERY_POINT_CHECKPOINT, TopicPartition, is_in_doubt, read_checkpoint
+from shim.log.directory.places import PLACES_NAME, Place, Places
+from shim.log.disk.checkpoint import RECOVERY_POINT_CHECKPOINT, TopicPartition, is_in_doubt, read_checkpoint
+from shim.log.disk.files import Files
 from shim.log.errors import LogError
-from shim.log.files import Files
 from shim.log.offsets_log import OFFSETS_TOPIC, OffsetsLog
-from shim.log.places import PLACES_NAME, Place, Places
 from tests.log.faulty_files import FaultyFiles
 from tests.log.lost_files import LostFiles
 from tests.log.test_log import one, recovered, segment, write

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from shim.log.disk.files import Files
 from shim.log.errors import unusable
-from shim.log.files import Files
 
 FULL = Path("/dev/full")
 

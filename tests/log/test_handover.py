@@ -10,7 +10,7 @@ import pytest
 
 from protocol.own.history_log import HISTORY_TOPIC
 from shim.log import OFFSETS_TOPIC, LogSettings, OffsetsLog, PartitionWrite
-from shim.log.handover import CLEAN_SHUTDOWN, LOOSE_FLUSH
+from shim.log.directory.handover import CLEAN_SHUTDOWN, LOOSE_FLUSH
 from tests.log.lost_files import LostFiles, PowerFailure
 from tests.log.rolled import NOW
 

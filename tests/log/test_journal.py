@@ -13,13 +13,13 @@ import google_crc32c
 import pytest
 
 from shim.log import LogSettings, OffsetsLog, PartitionWrite
-from shim.log import journal as journal_module
-from shim.log.checkpoint import RECOVERY_POINT_CHECKPOINT, TopicPartition, read_checkpoint
+from shim.log.directory.handover import CLEAN_SHUTDOWN
+from shim.log.disk.checkpoint import RECOVERY_POINT_CHECKPOINT, TopicPartition, read_checkpoint
+from shim.log.disk.files import Files
 from shim.log.errors import CorruptLog, LogError
-from shim.log.files import Files
-from shim.log.handover import CLEAN_SHUTDOWN
-from shim.log.journal import JOURNAL_NAME, Journal, write_entries
-from shim.log.journal_records import JournalEntry, read_entries
+from shim.log.journal import journal as journal_module
+from shim.log.journal.journal import JOURNAL_NAME, Journal, write_entries
+from shim.log.journal.journal_records import JournalEntry, read_entries
 from tests.log.faulty_files import FaultyFiles
 from tests.log.lost_files import LostFiles
 from tests.log.test_log import NOW, one, recovered, segment, write

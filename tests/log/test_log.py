@@ -12,11 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from protocol.records.batches import HEADER_SIZE, batches, decode_records, encode_batch
-from shim.log.batching import MAX_BATCH_BYTES
 from shim.log.errors import CorruptLog, LogError, RecoveryNeeded
-from shim.log.journal import JOURNAL_NAME
+from shim.log.journal.journal import JOURNAL_NAME
 from shim.log.offsets_log import OffsetsLog, PartitionWrite
-from shim.log.recovery import LoggedRecord
+from shim.log.recovery.recovery import LoggedRecord
+from shim.log.segments.batching import MAX_BATCH_BYTES
 from shim.log.settings import LogSettings
 from tests.log.faulty_files import FaultyFiles, FillingFiles, NeverSyncedFiles
 
@@ -164,7 +164,7 @@ def test_large_writes_are_split_between_record_sets_only(log: OffsetsLog, data_d
 def test_a_record_set_beyond_all_bounds_fails_alone(
     log: OffsetsLog, data_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("shim.log.batching.MAX_RECORD_SET_BYTES", 3 << 20)
+    monkeypatch.setattr("shim.log.segments.batching.MAX_RECORD_SET_BYTES", 3 << 20)
     failed = log.write([write(0, one("a"), [(b"k", bytes(4 << 20))]), write(1, one("b"))])
     assert {p: error.errno for p, error in failed.items()} == {0: errno.EMSGSIZE}
     assert on_disk(data_dir, 0) == []

@@ -32,15 +32,15 @@ from protocol.offsets_log import OffsetCommitKey, OffsetCommitValue, decode_key,
 from protocol.partition import partition_for
 from shim.coordinator import CoordinatorSettings, GroupCoordinator
 from shim.log import LogError
-from shim.log.active import LastBatch
 from shim.log.cleaner import cleaning
 from shim.log.cleaner.cleaner import Cleaner
 from shim.log.cleaner.cleaning import CleanerSettings
 from shim.log.cleaner.compaction import CleanedBatch, cleaned_batch
 from shim.log.cleaner.offset_map import OffsetMap
 from shim.log.offsets_log import OffsetsLog, PartitionWrite
-from shim.log.partition import PartitionLog
-from shim.log.segment import SoundBatch
+from shim.log.partition.partition import PartitionLog
+from shim.log.segments.active import LastBatch
+from shim.log.segments.segment import SoundBatch
 from shim.log.settings import LogSettings
 from shim.runtime.loading import Loader
 from tests.log.crashing import DATA_DIR, small_sizes

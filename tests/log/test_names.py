@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from shim.log.names import STAND_IN, give_anew, take_away
+from shim.log.disk.names import STAND_IN, give_anew, take_away
 from tests.log.lost_files import LostFiles, PowerFailure
 
 FOLDER = Path("/folder")

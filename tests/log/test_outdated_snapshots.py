@@ -15,12 +15,12 @@ from typing import NamedTuple
 import pytest
 
 from shim.log import LogSettings, OffsetsLog, PartitionWrite
-from shim.log.active import LastBatch
-from shim.log.checkpoint import replace_file
 from shim.log.cleaner.cleaner import Cleaner
 from shim.log.cleaner.cleaning import CleanerSettings
-from shim.log.files import Files
-from shim.log.snapshot import PartitionSnapshots, Snapshot, snapshot_name
+from shim.log.disk.checkpoint import replace_file
+from shim.log.disk.files import Files
+from shim.log.partition.snapshot import PartitionSnapshots, Snapshot, snapshot_name
+from shim.log.segments.active import LastBatch
 from tests.log.crashing import DATA_DIR, small_sizes
 from tests.log.faulty_files import FaultyFiles, NeverSyncedFiles
 from tests.log.lost_files import LostFiles, PowerFailure

@@ -15,12 +15,12 @@ import pytest
 
 from protocol.records.batches import batches
 from shim.demo.parts.tools import DUMP_LOG_SEGMENTS, java_tool
-from shim.log import index
-from shim.log.active import LogEnd
+from shim.log.disk.layout import index_name
 from shim.log.errors import CorruptLog, LogError
-from shim.log.layout import index_name
 from shim.log.offsets_log import OffsetsLog
-from shim.log.segment import Segment
+from shim.log.segments import index
+from shim.log.segments.active import LogEnd
+from shim.log.segments.segment import Segment
 from shim.log.settings import LogSettings
 from tests.log.faulty_files import FaultyFiles
 from tests.log.rolled import (
@@ -169,7 +169,7 @@ def test_an_index_that_cannot_be_read_is_as_good_as_none(
 
 
 def test_with_an_index_only_the_end_of_a_segment_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("shim.log.segment._READ_SIZE", 100)
+    monkeypatch.setattr("shim.log.segments.segment._READ_SIZE", 100)
     files = FaultyFiles()
     log = opened(tmp_path, LogSettings(segment_bytes=50_000), files=files)
     while not closed(log):
@@ -186,7 +186,7 @@ def test_with_an_index_only_the_end_of_a_segment_is_read(tmp_path: Path, monkeyp
 
 
 def test_of_the_active_segment_only_the_end_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("shim.log.segment._READ_SIZE", 100)
+    monkeypatch.setattr("shim.log.segments.segment._READ_SIZE", 100)
     files = FaultyFiles()
     log = opened(tmp_path, LogSettings(), files=files)
     written = fill(log, 300)
@@ -293,7 +293,7 @@ def test_nothing_is_replaced_during_a_recovery(log: OffsetsLog) -> None:
 def test_a_failed_replacement_is_put_in_order_first(log: OffsetsLog, monkeypatch: pytest.MonkeyPatch) -> None:
     written = fill(log, 60)
     finished: list[Path] = []
-    monkeypatch.setattr("shim.log.closed.finish_swap", lambda files, folder: finished.append(folder))
+    monkeypatch.setattr("shim.log.segments.closed.finish_swap", lambda files, folder: finished.append(folder))
 
     def broken() -> None:
         raise OSError("broken")
@@ -401,7 +401,7 @@ def test_behind_the_anchor_a_reading_begins_near(tmp_path: Path, monkeypatch: py
     base_offset = closed(log)[-1].next_offset
     log.close()
     ends = sorted(positions(tmp_path, base_offset).items())
-    monkeypatch.setattr("shim.log.segment._READ_SIZE", 100)
+    monkeypatch.setattr("shim.log.segments.segment._READ_SIZE", 100)
     for start, anchor in (ends[0], ends[len(ends) // 2], ends[-1]):
         files = FaultyFiles()
         log = OffsetsLog.open(tmp_path, 1, settings=LogSettings(segment_bytes=20_000), files=files)

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from protocol.records.batches import Compression, encode_batch
-from shim.log.checkpoint import RECOVERY_POINT_CHECKPOINT
+from shim.log.directory.handover import CLEAN_SHUTDOWN
+from shim.log.disk.checkpoint import RECOVERY_POINT_CHECKPOINT
 from shim.log.errors import CorruptLog, LogError
-from shim.log.handover import CLEAN_SHUTDOWN
-from shim.log.journal import JOURNAL_NAME
+from shim.log.journal.journal import JOURNAL_NAME
 from shim.log.offsets_log import OffsetsLog
 from tests.log.faulty_files import FaultyFiles, FillingFiles, NeverSyncedFiles
 from tests.log.test_log import NOW, on_disk, one, recovered, segment, write

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from shim.log import CorruptLog, LogSettings, OffsetsLog, PartitionWrite
-from shim.log.checkpoint import RECOVERY_POINT_CHECKPOINT
 from shim.log.cleaner.retention import Retention
 from shim.log.cleaner.throttler import CleaningStopped
-from shim.log.files import Files
-from shim.log.handover import CLEAN_SHUTDOWN
+from shim.log.directory.handover import CLEAN_SHUTDOWN
+from shim.log.disk.checkpoint import RECOVERY_POINT_CHECKPOINT
+from shim.log.disk.files import Files
 from tests.log.faulty_files import FaultyFiles
 from tests.log.lost_files import LostFiles, PowerFailure
 from tests.log.rolled import NOW, SMALL, append, closed, folder_of, opened, segment_of

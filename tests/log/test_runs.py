@@ -14,8 +14,8 @@ from protocol.commit_rows import CommitRows
 from protocol.offsets_log import OffsetCommitKey, OffsetCommitValue, commit_runs, encode_key, encode_value
 from protocol.records.batches import HEADER_SIZE, decode_records, encoded_size, read_header
 from protocol.records.record_runs import runs_size
-from shim.log import batching
-from shim.log.batching import (
+from shim.log.segments import batching
+from shim.log.segments.batching import (
     Appended,
     DroppingSet,
     EndOfTransaction,

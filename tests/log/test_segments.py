@@ -13,12 +13,12 @@ import pytest
 
 from protocol.records.batches import batches
 from shim.config import INT64_MAX, Settings
-from shim.log import active
-from shim.log.checkpoint import RECOVERY_POINT_CHECKPOINT
+from shim.log.disk.checkpoint import RECOVERY_POINT_CHECKPOINT
+from shim.log.disk.files import Files
+from shim.log.disk.layout import index_name, segment_base_offsets
 from shim.log.errors import LogError
-from shim.log.files import Files
-from shim.log.layout import index_name, segment_base_offsets
 from shim.log.offsets_log import OffsetsLog, PartitionWrite
+from shim.log.segments import active
 from shim.log.settings import LogSettings
 from tests.log.faulty_files import FaultyFiles, FillingFiles
 from tests.log.lost_files import LostFiles, PowerFailure
@@ -151,7 +151,7 @@ def test_a_roll_that_fails_is_taken_back(tmp_path: Path, method: str, loose: boo
 
 
 def test_several_rolls_in_one_write_are_taken_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("shim.log.batching.MAX_BATCH_BYTES", 300)
+    monkeypatch.setattr("shim.log.segments.batching.MAX_BATCH_BYTES", 300)
     files = FaultyFiles()
     log = opened(tmp_path, files=files)
     written = fill(log, 1)
@@ -177,7 +177,7 @@ def test_a_segment_that_is_taken_back_stays_away_where_the_folder_could_not_be_s
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another sync of it may find nothing to write, and succeed."""
-    monkeypatch.setattr("shim.log.batching.MAX_BATCH_BYTES", 300)
+    monkeypatch.setattr("shim.log.segments.batching.MAX_BATCH_BYTES", 300)
     files = LostFiles(rng=random.Random(seed))
     log, written = with_rolls_that_failed(files)
     files.error_in, files.errors = frozenset({"sync_directory"}), {files.calls + seed % 4: errno.EIO}
@@ -203,7 +203,7 @@ def with_rolls_that_failed(files: LostFiles) -> tuple[OffsetsLog, list[Record]]:
 @pytest.mark.parametrize("seed", range(60))
 def test_it_stays_away_also_where_the_process_died_before_it_could(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whether the process dies right after the sync that failed, or a little later."""
-    monkeypatch.setattr("shim.log.batching.MAX_BATCH_BYTES", 300)
+    monkeypatch.setattr("shim.log.segments.batching.MAX_BATCH_BYTES", 300)
     files = LostFiles(rng=random.Random(seed))
     log, written = with_rolls_that_failed(files)
     failing = files.calls + seed % 10

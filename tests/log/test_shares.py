@@ -13,18 +13,18 @@ import pytest
 from shim.admin.at_rest.data_dir import data_dir_at_rest, data_dir_to_read
 from shim.admin.at_rest.journal import ends_in_journal
 from shim.log import LogError, OffsetsLog, PartitionWrite, Share
-from shim.log.checkpoint import (
+from shim.log.directory.data_dir import DataDir
+from shim.log.directory.handover import CLEAN_SHUTDOWN
+from shim.log.directory.shares import end_in_good_order
+from shim.log.disk.checkpoint import (
     CLEANER_OFFSET_CHECKPOINT,
     RECOVERY_POINT_CHECKPOINT,
     TopicPartition,
     read_checkpoint,
     write_checkpoint,
 )
-from shim.log.data_dir import DataDir
-from shim.log.files import Files
-from shim.log.handover import CLEAN_SHUTDOWN
-from shim.log.journal import JOURNAL_NAME
-from shim.log.shares import end_in_good_order
+from shim.log.disk.files import Files
+from shim.log.journal.journal import JOURNAL_NAME
 from shim.workers_folder import SHARES_NAME, share_folder
 from tests.log.lost_files import LostFiles, PowerFailure
 from tests.log.sync_sites import CallPath, Site, sites, watching

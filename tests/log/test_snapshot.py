@@ -12,12 +12,12 @@ import pytest
 
 from protocol.records.batches import batches, encode_batch
 from shim.log import OFFSETS_TOPIC, CorruptLog, LogSettings, OffsetsLog, PartitionWrite, RecoveryNeeded
-from shim.log.active import LastBatch
-from shim.log.checkpoint import TopicPartition
 from shim.log.cleaner.cleaner import Cleaner
 from shim.log.cleaner.cleaning import CleanerSettings
-from shim.log.files import Files
-from shim.log.snapshot import PartitionSnapshots, Snapshot, snapshot_name
+from shim.log.disk.checkpoint import TopicPartition
+from shim.log.disk.files import Files
+from shim.log.partition.snapshot import PartitionSnapshots, Snapshot, snapshot_name
+from shim.log.segments.active import LastBatch
 from tests.log.faulty_files import FaultyFiles
 from tests.log.lost_files import LostFiles, PowerFailure
 from tests.log.rolled import NOW, SMALL, append, closed, crashed, fill, folder_of, opened, segment_of

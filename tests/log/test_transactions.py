@@ -14,7 +14,7 @@ from shim.log import Appended, EndOfTransaction, InTransaction, LogError, Offset
 from shim.log.cleaner.cleaner import Cleaner
 from shim.log.cleaner.cleaning import CleanerSettings
 from shim.log.offsets_log import PartitionWrite
-from shim.log.recovery import LoggedRecord
+from shim.log.recovery.recovery import LoggedRecord
 from shim.log.settings import LogSettings
 from tests.log.rolled import NOW, closed, folder_of, opened
 

@@ -12,11 +12,12 @@ from pathlib import Path
 import pytest
 
 from protocol.records.batches import batches, decode_records
-from shim.log import EndOfTransaction, LogSettings, MayWait, OffsetsLog, PartitionWrite, Runs, journal_records
-from shim.log import journal as journal_module
-from shim.log.journal import JOURNAL_NAME
-from shim.log.journal_records import read_entries
-from shim.log.waiting import MOST_BYTES
+from shim.log import EndOfTransaction, LogSettings, MayWait, OffsetsLog, PartitionWrite, Runs
+from shim.log.journal import journal as journal_module
+from shim.log.journal import journal_records
+from shim.log.journal.journal import JOURNAL_NAME
+from shim.log.journal.journal_records import read_entries
+from shim.log.journal.waiting import MOST_BYTES
 from tests.log.faulty_files import FaultyFiles
 from tests.log.test_log import NOW, RecordSet, one, segment
 

@@ -11,12 +11,11 @@ from pathlib import Path
 import pytest
 
 from shim.log import LogSettings, MayWait, OffsetsLog, PartitionWrite
-from shim.log import waiting as waiting_module
-from shim.log.active import LogEnd
-from shim.log.checkpoint import TopicPartition
-from shim.log.files import Files
-from shim.log.journal import JOURNAL_NAME, Journal
-from shim.log.journal_records import (
+from shim.log.disk.checkpoint import TopicPartition
+from shim.log.disk.files import Files
+from shim.log.journal import waiting as waiting_module
+from shim.log.journal.journal import JOURNAL_NAME, Journal
+from shim.log.journal.journal_records import (
     JournalEntry,
     WaitingEntry,
     encoded_entry,
@@ -25,7 +24,8 @@ from shim.log.journal_records import (
     read_entries,
     read_waiting,
 )
-from shim.log.waiting import Waiting, batches_of
+from shim.log.journal.waiting import Waiting, batches_of
+from shim.log.segments.active import LogEnd
 from tests.log.faulty_files import FaultyFiles
 from tests.log.lost_files import LostFiles, PowerFailure
 

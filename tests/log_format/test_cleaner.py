@@ -11,9 +11,9 @@ from confluent_kafka.cimpl import NewTopic
 
 from protocol.records.batches import batches, encode_batch
 from shim.demo.parts import Broker
-from shim.log.checkpoint import CLEANER_OFFSET_CHECKPOINT
 from shim.log.cleaner.cleaning import CleanerSettings
-from shim.log.layout import segment_name
+from shim.log.disk.checkpoint import CLEANER_OFFSET_CHECKPOINT
+from shim.log.disk.layout import segment_name
 from tests.log.cleaner.folder import NOW, Folder, Pair, cleaner
 from tests.waiting import wait_until
 

@@ -27,7 +27,7 @@ FIRST: Final = {number: 10 + number for number in range(PARTITIONS)}
 _AGREE_SECONDS: Final = 60.0
 
 FULL_DISK: Final = """
-import errno, os, pathlib, shim.log.files as files
+import errno, os, pathlib, shim.log.disk.files as files
 def pwrite(self, fd, data, position, pwrite=files.Files.pwrite):
     if pathlib.Path({flag!r}).exists():
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

@@ -29,7 +29,7 @@ from shim.demo.parts import Broker
 from shim.demo.parts import Cluster as Brokers
 from shim.following import TransactionFollower
 from shim.log import OFFSETS_TOPIC
-from shim.log.checkpoint import TopicPartition
+from shim.log.disk.checkpoint import TopicPartition
 from shim.migration.mirror.mirror import Mirror
 from shim.offsets.cluster.groups import ClusterGroups, Committed, RefusedPartition
 from shim.offsets.cluster.kept_brokers import KeptBrokers

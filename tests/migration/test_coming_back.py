@@ -24,7 +24,7 @@ from shim.coordinator.state.offset_table import CommittedOffset
 from shim.demo.parts import Broker
 from shim.following import TransactionFollower
 from shim.log import OFFSETS_TOPIC
-from shim.log.checkpoint import TopicPartition
+from shim.log.disk.checkpoint import TopicPartition
 from shim.migration.own_offsets import own_offsets
 from shim.offsets.cluster.describing import LiveGroup
 from shim.offsets.cluster.groups import Committed

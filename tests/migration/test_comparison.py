@@ -15,7 +15,7 @@ from protocol.own.state_log import Hands
 from shim.config import Settings
 from shim.coordinator import Asker, Caller, GroupCoordinator
 from shim.coordinator.state.offset_table import CommittedOffset
-from shim.log.checkpoint import TopicPartition
+from shim.log.disk.checkpoint import TopicPartition
 from shim.migration.mirror.mirror import Mirror
 from shim.offsets.cluster.groups import ClusterGroups, Committed
 from shim.runtime import Runtime

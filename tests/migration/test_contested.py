@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from shim.coordinator.state.offset_table import CommittedOffset
-from shim.log.checkpoint import TopicPartition
+from shim.log.disk.checkpoint import TopicPartition
 from shim.migration.mirror.contested import Contested
 from shim.offsets.cluster.groups import Committed
 

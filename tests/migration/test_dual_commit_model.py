@@ -15,7 +15,7 @@ import pytest
 from compat import zookeeper as layout
 from protocol.own.state_log import STATE_TOPIC, Step
 from shim.coordinator import GroupCoordinator, GroupEvent
-from shim.log.checkpoint import TopicPartition
+from shim.log.disk.checkpoint import TopicPartition
 from shim.migration.own_offsets import own_offsets
 from tests.migration.simulated import virtual_time
 from tests.migration.simulated.disk import WritesOf

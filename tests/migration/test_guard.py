@@ -19,7 +19,7 @@ from protocol.own.state_log import Hands
 from shim.demo.parts import Broker
 from shim.following import TransactionFollower
 from shim.log import OFFSETS_TOPIC
-from shim.log.checkpoint import TopicPartition
+from shim.log.disk.checkpoint import TopicPartition
 from shim.migration.mirror.guard import Guard
 from shim.offsets.cluster.describing import Listed, LiveGroup
 from shim.offsets.cluster.groups import ClusterGroups, Committed

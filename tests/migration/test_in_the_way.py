@@ -13,7 +13,7 @@ from protocol.messages.describe_groups import DescribedGroup
 from protocol.own.state_log import Step
 from shim.config import Settings
 from shim.coordinator.state.offset_table import CommittedOffset
-from shim.log.checkpoint import TopicPartition
+from shim.log.disk.checkpoint import TopicPartition
 from shim.migration.hands.placements import Placement, Whose
 from shim.migration.moving.changing import Changing
 from shim.migration.moving.hand_over import HandOver

@@ -14,7 +14,7 @@ from protocol.messages.offset_commit import OffsetCommitRequestPartition
 from protocol.own.state_log import Hands
 from shim.coordinator.state.offset_table import CommittedOffset
 from shim.demo.parts import Broker
-from shim.log.checkpoint import TopicPartition
+from shim.log.disk.checkpoint import TopicPartition
 from shim.migration.mirror.guard import Guard
 from shim.migration.mirror.last_written import Written
 from shim.migration.mirror.mirror import Mirror

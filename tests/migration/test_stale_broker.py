@@ -10,7 +10,7 @@ import pytest
 
 from protocol.messages import find_coordinator
 from shim.demo.parts import Cluster
-from shim.log.checkpoint import TopicPartition
+from shim.log.disk.checkpoint import TopicPartition
 from shim.offsets.cluster.groups import ClusterGroups
 from tests.cluster.conftest import coordinators
 from tests.conftest import TopicFactory

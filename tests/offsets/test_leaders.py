@@ -18,7 +18,7 @@ from protocol.partition import partition_for
 from protocol.wire import ZERO_UUID
 from shim.config import HostPort, Settings
 from shim.log import OFFSETS_TOPIC
-from shim.log.checkpoint import TopicPartition
+from shim.log.disk.checkpoint import TopicPartition
 from shim.offsets.cluster import leaders as room
 from shim.offsets.cluster.brokers import BrokerRefused, Brokers
 from shim.offsets.cluster.groups import ClusterGroups

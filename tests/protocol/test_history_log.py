@@ -30,7 +30,7 @@ from protocol.own.history_log import (
 )
 from protocol.own.history_runs import history_run
 from protocol.records.batches import decode_records
-from shim.log.batching import Runs, prepare_batches
+from shim.log.segments.batching import Runs, prepare_batches
 
 START = 1_767_225_600_123
 KEY = OffsetHistoryKey("group", "topic", 3, START)

@@ -23,7 +23,7 @@ from shim.config import Settings, parse_servers
 from shim.coordinator import Caller, FollowedBatch, GroupCoordinator, TransactionEnd
 from shim.kafka_log.backend import KafkaBackend
 from shim.log import LogError
-from shim.log.places import Places
+from shim.log.directory.places import Places
 from shim.relocation.backend import TwoLogs
 from shim.relocation.mover import Mover, Step
 from shim.relocation.words import PartitionPlace, Side

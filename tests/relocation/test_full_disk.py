@@ -11,8 +11,8 @@ import pytest
 
 from shim.config import Settings
 from shim.demo.parts import Broker
-from shim.log.data_dir import DataDir
-from shim.log.places import Place
+from shim.log.directory.data_dir import DataDir
+from shim.log.directory.places import Place
 from shim.relocation.mover import Step
 from shim.relocation.words import CannotMove, Side
 from shim.runtime import open_log

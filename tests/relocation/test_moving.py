@@ -18,7 +18,7 @@ from protocol.own.shim_group import ShimMember, encode_member
 from shim.demo.parts import Broker
 from shim.groups.groups import Groups
 from shim.log import LogError
-from shim.log.places import Place
+from shim.log.directory.places import Place
 from shim.migration.migration import Migration
 from shim.relocation.mover import Step
 from shim.relocation.others import _called

@@ -12,7 +12,7 @@ from protocol.errors import ErrorCode
 from shim.demo.parts import Broker
 from shim.kafka_log.owning.outcomes import Fenced
 from shim.kafka_log.owning.owned_topic import OwnedTopic
-from shim.log.places import Place
+from shim.log.directory.places import Place
 from shim.relocation.backend import TwoLogs
 from shim.relocation.mover import Step
 from shim.relocation.words import Side

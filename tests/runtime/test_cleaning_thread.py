@@ -11,12 +11,12 @@ import pytest
 
 from shim.config import Settings
 from shim.log import OFFSETS_TOPIC
-from shim.log.checkpoint import TopicPartition
 from shim.log.cleaner.cleaner import Cleaner
 from shim.log.cleaner.cleaning import CleanerStats
 from shim.log.cleaner.retention import Retention
 from shim.log.cleaner.throttler import CleaningStopped
-from shim.log.files import Files
+from shim.log.disk.checkpoint import TopicPartition
+from shim.log.disk.files import Files
 from shim.runtime import Clock, open_log
 from shim.runtime.cleaning_thread import CleaningThread
 from tests.runtime.test_offsets_retention import YEAR_MS, SetForward

@@ -14,7 +14,7 @@ import pytest
 import shim.runtime.failing as failing_module
 from protocol.errors import ErrorCode
 from protocol.messages.offset_fetch import OffsetFetchResponseGroup
-from shim.log.journal import JOURNAL_NAME
+from shim.log.journal.journal import JOURNAL_NAME
 from shim.runtime import LocalBackend
 from shim.runtime.failing import Failing
 from shim.serve.health import Health

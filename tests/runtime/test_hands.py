@@ -21,7 +21,8 @@ from protocol.offsets_log import OffsetCommitKey, OffsetCommitValue
 from protocol.own.state_log import STATE_TOPIC, GroupHandsKey, GroupHandsValue, Hands, Step, WrittenValue, encode_state
 from shim.config import Settings
 from shim.coordinator import Caller, GroupCoordinator, Outcome
-from shim.log import PartitionWrite, batching
+from shim.log import PartitionWrite
+from shim.log.segments import batching
 from shim.runtime import Clock, LocalBackend, Runtime, flight, open_log
 
 SETTINGS = Settings(offsets_topic_num_partitions=3)

@@ -21,7 +21,7 @@ from shim.config import Settings
 from shim.coordinator import Caller, CoordinatorSettings
 from shim.log import OFFSETS_TOPIC, LogError, OffsetsLog
 from shim.log.cleaner.retention import Retention
-from shim.log.journal import JOURNAL_NAME
+from shim.log.journal.journal import JOURNAL_NAME
 from shim.runtime import local, open_log
 from tests.coordinator.driving import START, Driven
 from tests.runtime.held_log import Answered

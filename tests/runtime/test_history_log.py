@@ -15,10 +15,11 @@ from protocol.records.batches import Record, batches, decode_records
 from shim.groups import history
 from shim.groups.history import History
 from shim.groups.words import Moved
-from shim.log import OFFSETS_TOPIC, OffsetsLog, index
-from shim.log.files import Files
-from shim.log.layout import segment_name
+from shim.log import OFFSETS_TOPIC, OffsetsLog
+from shim.log.disk.files import Files
+from shim.log.disk.layout import segment_name
 from shim.log.offsets_log import PartitionWrite
+from shim.log.segments import index
 from shim.log.settings import LogSettings
 from shim.runtime import history_log
 from shim.runtime.history_log import HistoryBatch, LocalHistoryLog, Part
@@ -31,7 +32,7 @@ SETTINGS: Final = LogSettings(segment_bytes=60_000)
 @pytest.fixture(autouse=True)
 def _small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(index, "INTERVAL_BYTES", 400)
-    monkeypatch.setattr("shim.log.segment._READ_SIZE", READ_SIZE)
+    monkeypatch.setattr("shim.log.segments.segment._READ_SIZE", READ_SIZE)
     monkeypatch.setattr(history_log, "_NEWEST_OFFSETS", 8)
 
 

@@ -14,8 +14,8 @@ from protocol.own.history_log import HISTORY_TOPIC
 from shim.config import Settings
 from shim.coordinator import CoordinatorSettings
 from shim.log import OFFSETS_TOPIC, LogError, OffsetsLog, PartitionWrite, settling
-from shim.log.files import Files
-from shim.log.layout import segment_name
+from shim.log.disk.files import Files
+from shim.log.disk.layout import segment_name
 from shim.runtime import Clock, LocalBackend, Runtime, open_log
 from shim.runtime.backend import Loaded
 from shim.runtime.loading import Loader

@@ -157,7 +157,7 @@ async def test_a_partition_that_is_not_served_is_passed_over(tmp_path: Path) -> 
 
 @pytest.fixture
 def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("shim.log.batching.MAX_BATCH_BYTES", 4_000)
+    monkeypatch.setattr("shim.log.segments.batching.MAX_BATCH_BYTES", 4_000)
     small = CoordinatorSettings(commit_max_bytes=4_000)
     monkeypatch.setattr(CoordinatorSettings, "of", classmethod(lambda *_: small))
 

@@ -18,7 +18,7 @@ from protocol.messages.offset_fetch import OffsetFetchResponseGroup
 from shim.config import Settings
 from shim.coordinator import GroupCoordinator
 from shim.log import LogSettings
-from shim.log.journal import JOURNAL_NAME
+from shim.log.journal.journal import JOURNAL_NAME
 from shim.migration.dual.lookup import Lookup
 from shim.migration.hands.placements import Placements
 from shim.offsets.cluster.groups import ClusterGroups

@@ -26,7 +26,7 @@ from protocol.records.batches import encode_batch
 from shim.config import Settings
 from shim.coordinator import GroupCoordinator, Outcome, ReadablePartition
 from shim.log import PartitionWrite
-from shim.log.journal import JOURNAL_NAME
+from shim.log.journal.journal import JOURNAL_NAME
 from shim.runtime import Clock, LocalBackend, Runtime, Ticket
 from shim.runtime.backend import Loaded
 from shim.runtime.loading import Loader

@@ -241,7 +241,7 @@ def test_a_record_that_cannot_be_decoded(tmp_path: Path) -> None:
 
 SLOW_LOAD = """
 import threading
-from shim.log.partition import PartitionLog
+from shim.log.partition.partition import PartitionLog
 real, first = PartitionLog.recover, threading.Event()
 def recover(self, *args):
     for record in real(self, *args):
@@ -281,7 +281,7 @@ def test_while_it_loads_it_is_there_and_can_be_stopped(tmp_path: Path) -> None:
 
 HUNG_DISK = """
 import threading
-from shim.log.files import Files
+from shim.log.disk.files import Files
 def hang(self, fd):
     print("the disk hangs", flush=True)
     threading.Event().wait()

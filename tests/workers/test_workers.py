@@ -22,7 +22,7 @@ from shim.config import OPTIONS, SettingError, load_configuration
 from shim.demo.parts import Broker, free_port_range
 from shim.demo.parts.process import Child
 from shim.given import given_to_serve
-from shim.log.handover import CLEAN_SHUTDOWN
+from shim.log.directory.handover import CLEAN_SHUTDOWN
 from shim.workers_folder import SHARES_NAME
 from tests.admin.live.running import in_a_process
 from tests.conftest import TopicFactory

@@ -29,19 +29,19 @@ from shim.admin.errors import BrokenOff, NotDone
 from shim.admin.files_to_read import FilesToRead
 from shim.admin.progress import Progress
 from shim.log import OFFSETS_TOPIC
-from shim.log.checkpoint import RECOVERY_POINT_CHECKPOINT, TopicPartition, replace_file, write_checkpoint
+from shim.log.directory.handover import leave_clean, recovery_points
+from shim.log.directory.meta_properties import META_NAME
+from shim.log.directory.places import PLACES_NAME
+from shim.log.disk.checkpoint import RECOVERY_POINT_CHECKPOINT, TopicPartition, replace_file, write_checkpoint
+from shim.log.disk.files import Files
+from shim.log.disk.layout import make_data_dir, segment_base_offsets, segment_name
+from shim.log.disk.names import stands_in
 from shim.log.errors import CorruptLog, LogError
-from shim.log.files import Files
-from shim.log.handover import leave_clean, recovery_points
-from shim.log.journal import write_entries
-from shim.log.journal_records import WaitingEntry
-from shim.log.layout import make_data_dir, segment_base_offsets, segment_name
-from shim.log.meta_properties import META_NAME
-from shim.log.names import stands_in
-from shim.log.places import PLACES_NAME
-from shim.log.segment import BadBytes, find_sound_batch, sound_batches
-from shim.log.swap import finish_swap
-from shim.log.torn_tail import copy_range
+from shim.log.journal.journal import write_entries
+from shim.log.journal.journal_records import WaitingEntry
+from shim.log.recovery.torn_tail import copy_range
+from shim.log.segments.segment import BadBytes, find_sound_batch, sound_batches
+from shim.log.segments.swap import finish_swap
 
 _ATTEMPTS: Final = 20
 _UNFINISHED: Final = ".unfinished"

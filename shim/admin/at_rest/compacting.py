@@ -10,14 +10,14 @@ from shim.admin.at_rest.data_dir import OTHER_FILES, DataDir, read_data_dir
 from shim.admin.errors import NotDone
 from shim.admin.progress import Progress
 from shim.log import OFFSETS_TOPIC, LogError, OffsetsLog
-from shim.log.checkpoint import CLEANER_OFFSET_CHECKPOINT, TopicPartition, read_checkpoint
 from shim.log.cleaner.cleaner import Cleaner
 from shim.log.cleaner.cleaning import CleanerSettings, CleanerStats
 from shim.log.cleaner.compaction import Dirtiness, dirtiness
-from shim.log.files import Files
-from shim.log.layout import segment_base_offsets, segment_name
-from shim.log.open_files import allow_open_files
-from shim.log.segment import Segment
+from shim.log.disk.checkpoint import CLEANER_OFFSET_CHECKPOINT, TopicPartition, read_checkpoint
+from shim.log.disk.files import Files
+from shim.log.disk.layout import segment_base_offsets, segment_name
+from shim.log.disk.open_files import allow_open_files
+from shim.log.segments.segment import Segment
 
 
 class Compacted(NamedTuple):

@@ -14,16 +14,16 @@ from shim.admin.at_rest.journal import journals_that_count, redo_journal, see_jo
 from shim.admin.errors import BrokenOff
 from shim.admin.files_to_read import FilesToRead
 from shim.log import OFFSETS_TOPIC, LogError
-from shim.log.checkpoint import RECOVERY_POINT_CHECKPOINT, TopicPartition
-from shim.log.data_dir import LOCK_NAME, DataDirLock
-from shim.log.files import Files
-from shim.log.handover import LOOSE_FLUSH, closed_clean, recovery_points
-from shim.log.layout import partitions_in
-from shim.log.meta_properties import refuse_brokers_folder, refuse_log_on_topics
-from shim.log.open_files import allow_open_files
-from shim.log.places import PLACES_NAME
-from shim.log.shares import Noted
-from shim.log.torn_tail import Known
+from shim.log.directory.data_dir import LOCK_NAME, DataDirLock
+from shim.log.directory.handover import LOOSE_FLUSH, closed_clean, recovery_points
+from shim.log.directory.meta_properties import refuse_brokers_folder, refuse_log_on_topics
+from shim.log.directory.places import PLACES_NAME
+from shim.log.directory.shares import Noted
+from shim.log.disk.checkpoint import RECOVERY_POINT_CHECKPOINT, TopicPartition
+from shim.log.disk.files import Files
+from shim.log.disk.layout import partitions_in
+from shim.log.disk.open_files import allow_open_files
+from shim.log.recovery.torn_tail import Known
 
 _OWN_TOPICS: Final = (OFFSETS_TOPIC, STATE_TOPIC, HISTORY_TOPIC)
 
@@ -33,9 +33,9 @@ OTHER_FILES: Final = 32
 
 class DataDir(NamedTuple):
     """``partitions``: the folder of each, by topic and number. ``clean`` and ``loose`` as in
-    :class:`shim.log.recovery.LeftBehind`. ``moves``: whether partitions of the log are, or were, moved between it and
-    topics. ``recovery_points``: as noted, and up to where journals have made what is in them durable. ``malformed``: by
-    their path the notes that cannot be read."""
+    :class:`shim.log.recovery.recovery.LeftBehind`. ``moves``: whether partitions of the log are, or were, moved between
+    it and topics. ``recovery_points``: as noted, and up to where journals have made what is in them durable.
+    ``malformed``: by their path the notes that cannot be read."""
 
     path: Path
     partitions: dict[TopicPartition, Path]

@@ -14,12 +14,12 @@ from shim.admin.at_rest.data_dir import DataDir
 from shim.admin.at_rest.walk import Damage, Located, TornTail, fault_for, walk
 from shim.admin.progress import Advancing, Progress
 from shim.log import OFFSETS_TOPIC, LogError
-from shim.log.checkpoint import CLEANER_OFFSET_CHECKPOINT, TopicPartition, read_checkpoint
-from shim.log.files import Files
-from shim.log.index import IndexBuilder
-from shim.log.layout import index_name
-from shim.log.swap import base_offset_of, is_swap, standing_segments
-from shim.log.torn_tail import Known
+from shim.log.disk.checkpoint import CLEANER_OFFSET_CHECKPOINT, TopicPartition, read_checkpoint
+from shim.log.disk.files import Files
+from shim.log.disk.layout import index_name
+from shim.log.recovery.torn_tail import Known
+from shim.log.segments.index import IndexBuilder
+from shim.log.segments.swap import base_offset_of, is_swap, standing_segments
 
 _SPARES_WORK: Final = "it only spares work, and is made anew by the next compaction"
 

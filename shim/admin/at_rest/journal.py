@@ -9,12 +9,12 @@ from pathlib import Path
 
 from shim.admin.files_to_read import FilesToRead
 from shim.counted import counted
-from shim.log.checkpoint import TopicPartition
-from shim.log.files import Files
-from shim.log.handover import closed_clean
-from shim.log.journal import JOURNAL_NAME, Redone
-from shim.log.journal_records import WaitingEntry, read_entries, read_waiting
-from shim.log.shares import Noted, gather, noted_by_all, redo_journals, remove_shares, share_folders
+from shim.log.directory.handover import closed_clean
+from shim.log.directory.shares import Noted, gather, noted_by_all, redo_journals, remove_shares, share_folders
+from shim.log.disk.checkpoint import TopicPartition
+from shim.log.disk.files import Files
+from shim.log.journal.journal import JOURNAL_NAME, Redone
+from shim.log.journal.journal_records import WaitingEntry, read_entries, read_waiting
 
 _logger = logging.getLogger(__name__)
 

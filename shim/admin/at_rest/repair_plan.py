@@ -13,10 +13,10 @@ from protocol.records.batches import BatchError, Record, check_crc, read_header,
 from shim.admin.at_rest.data_dir import DataDir
 from shim.admin.at_rest.examine import Examination, Examined
 from shim.admin.at_rest.walk import Damage, Located, TornTail, fault_for, walk
-from shim.log.checkpoint import TopicPartition
-from shim.log.files import Files
-from shim.log.swap import base_offset_of, is_swap, standing_segments
-from shim.log.torn_tail import Known
+from shim.log.disk.checkpoint import TopicPartition
+from shim.log.disk.files import Files
+from shim.log.recovery.torn_tail import Known
+from shim.log.segments.swap import base_offset_of, is_swap, standing_segments
 
 _LARGEST_SALVAGED: Final = 16 << 20
 

@@ -16,17 +16,17 @@ from protocol.records.batches import encode_batch, read_header, rewrite_batch
 from shim.admin.at_rest.data_dir import DataDir
 from shim.admin.at_rest.journal import remove_journal
 from shim.admin.at_rest.repair_plan import Kept, PartitionPlan, SegmentPlan
-from shim.log.checkpoint import (
+from shim.log.disk.checkpoint import (
     CLEANER_OFFSET_CHECKPOINT,
     RECOVERY_POINT_CHECKPOINT,
     read_checkpoint,
     write_checkpoint,
 )
+from shim.log.disk.files import Files
+from shim.log.disk.layout import index_name, segment_base_offsets, segment_name
 from shim.log.errors import CorruptLog, LogError
-from shim.log.files import Files
-from shim.log.layout import index_name, segment_base_offsets, segment_name
-from shim.log.swap import base_offset_of, finish_swap, is_swap
-from shim.log.torn_tail import keep_copy
+from shim.log.recovery.torn_tail import keep_copy
+from shim.log.segments.swap import base_offset_of, finish_swap, is_swap
 
 _LONGEST_SPAN: Final = 2**31 - 1
 _COPY_SIZE: Final = 1 << 20

@@ -12,12 +12,12 @@ from protocol.own.history_log import HISTORY_TOPIC, decode_history
 from protocol.own.state_log import STATE_TOPIC, decode_state
 from protocol.records.batches import LENGTH_OVERHEAD, UnsupportedBatch, read_header
 from shim.log import OFFSETS_TOPIC
-from shim.log.files import Files
-from shim.log.layout import segment_name
-from shim.log.segment import BadBytes, SoundBatch, find_sound_batch, sound_batches
-from shim.log.swap import standing_segments
-from shim.log.torn_tail import Known, why_not_torn
-from shim.log.transactions import why_foreign
+from shim.log.disk.files import Files
+from shim.log.disk.layout import segment_name
+from shim.log.recovery.torn_tail import Known, why_not_torn
+from shim.log.segments.segment import BadBytes, SoundBatch, find_sound_batch, sound_batches
+from shim.log.segments.swap import standing_segments
+from shim.log.segments.transactions import why_foreign
 
 
 class Located(NamedTuple):

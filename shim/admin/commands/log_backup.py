@@ -10,7 +10,7 @@ from shim.admin.at_rest.backing_up import back_up
 from shim.admin.commands.console import bytes_shown, data_dir_option, in_one_line, print_json, print_table
 from shim.admin.commands.log_verify import tell_empty
 from shim.counted import counted
-from shim.log.files import Files
+from shim.log.disk.files import Files
 from shim.terminal.options import json_option
 from shim.terminal.progress import Ongoing
 

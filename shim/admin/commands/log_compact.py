@@ -20,7 +20,7 @@ from shim.admin.commands.console import (
 from shim.admin.files_to_read import FilesToRead
 from shim.counted import counted
 from shim.log.cleaner.cleaning import CleanerSettings, CleanerStats
-from shim.log.files import Files
+from shim.log.disk.files import Files
 from shim.terminal.options import dry_run_option, json_option
 from shim.terminal.progress import Ongoing
 

@@ -23,10 +23,10 @@ from shim.admin.commands.history_elsewhere import tell_of_history_elsewhere
 from shim.admin.commands.records_shown import Logged, as_json, as_text, key_of, read_as
 from shim.counted import counted
 from shim.log import OFFSETS_TOPIC
-from shim.log.checkpoint import TopicPartition
-from shim.log.files import Files
-from shim.log.torn_tail import Known
-from shim.log.transactions import transaction_of
+from shim.log.disk.checkpoint import TopicPartition
+from shim.log.disk.files import Files
+from shim.log.recovery.torn_tail import Known
+from shim.log.segments.transactions import transaction_of
 from shim.terminal.options import json_option
 from shim.terminal.times import time_option
 

@@ -36,7 +36,7 @@ from shim.admin.transfer.live_brokers import LiveBrokers
 from shim.admin.transfer.live_export import REFUSED, WOULD_WRITE, WRITTEN, Exported, export_to_cluster
 from shim.config import load_configuration, parse_servers
 from shim.counted import counted, some_of
-from shim.log.files import Files
+from shim.log.disk.files import Files
 from shim.terminal.options import dry_run_option, json_option
 from shim.terminal.progress import Ongoing
 from shim.terminal.showing import shown

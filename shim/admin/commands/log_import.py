@@ -32,9 +32,9 @@ from shim.admin.transfer.importing import PlannedGroup, import_offsets, plan_for
 from shim.admin.transfer.live_import import read_cluster
 from shim.config import Settings, load_configuration, parse_servers
 from shim.counted import counted
-from shim.log.data_dir import LOCK_NAME
-from shim.log.files import Files
-from shim.log.meta_properties import cluster_id_of, refuse_log_on_topics
+from shim.log.directory.data_dir import LOCK_NAME
+from shim.log.directory.meta_properties import cluster_id_of, refuse_log_on_topics
+from shim.log.disk.files import Files
 from shim.terminal.options import dry_run_option, json_option
 from shim.terminal.progress import Ongoing
 from shim.terminal.showing import shown

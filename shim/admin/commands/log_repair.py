@@ -21,7 +21,7 @@ from shim.admin.commands.console import SOMETHING_WRONG, agree, data_dir_option,
 from shim.admin.commands.log_verify import damage_as_json
 from shim.admin.commands.records_shown import decoded_key
 from shim.counted import counted
-from shim.log.files import Files
+from shim.log.disk.files import Files
 from shim.terminal.options import dry_run_option, json_option, yes_option
 from shim.terminal.progress import Ongoing
 

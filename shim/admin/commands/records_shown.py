@@ -30,9 +30,9 @@ from protocol.records.batches import Record
 from protocol.wire import ZERO_UUID
 from shim.admin.at_rest.walk import Located
 from shim.log import OFFSETS_TOPIC, InTransaction
-from shim.log.checkpoint import TopicPartition
-from shim.log.segment import SoundBatch
-from shim.log.transactions import transaction_of
+from shim.log.disk.checkpoint import TopicPartition
+from shim.log.segments.segment import SoundBatch
+from shim.log.segments.transactions import transaction_of
 from shim.terminal.showing import shown
 from shim.terminal.times import time_shown
 

@@ -26,8 +26,8 @@ from protocol.records.compression import MAX_DECOMPRESSED_SIZE
 from protocol.records.message_layout import PREFIX_SIZE
 from protocol.records.message_sets import decode_message_set, read_messages
 from shim.log import OFFSETS_TOPIC, CorruptLog
-from shim.log.files import Files
-from shim.log.segment import find_sound_batch
+from shim.log.disk.files import Files
+from shim.log.segments.segment import find_sound_batch
 
 _SEGMENT: Final = re.compile(r"(\d{20})\.log(\.swap|\.cleaned)?")
 _PARTITION: Final = re.compile(re.escape(OFFSETS_TOPIC) + r"-(0|[1-9]\d{0,8})")

@@ -24,7 +24,7 @@ from shim.admin.transfer.broker_files import (
 from shim.admin.transfer.group_offsets import GroupOffsets
 from shim.coordinator.state.offsets import committed_offset
 from shim.log import CorruptLog, LogError
-from shim.log.files import Files
+from shim.log.disk.files import Files
 
 Newest = dict[OffsetCommitKey, tuple[int, OffsetCommitValue]]
 """With the offset of the record: a transaction's offset replaces only those that were written before it."""

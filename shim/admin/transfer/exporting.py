@@ -15,8 +15,8 @@ from shim.admin.progress import Advancing, Progress
 from shim.admin.transfer.broker_offsets import read_broker
 from shim.admin.transfer.group_offsets import GroupOffsets, differences, offset_commit_value
 from shim.log import OFFSETS_TOPIC
-from shim.log.files import Files
-from shim.log.layout import make_data_dir, segment_name
+from shim.log.disk.files import Files
+from shim.log.disk.layout import make_data_dir, segment_name
 from shim.offsets.cluster.groups import Committed
 
 _BATCH_SIZE: Final = 512 << 10  # bytes of keys and values; brokers take batches of 1 MiB (`message.max.bytes`)

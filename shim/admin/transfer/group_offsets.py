@@ -14,9 +14,9 @@ from shim.coordinator import Key, Value
 from shim.coordinator.state.offset_table import CommittedOffset
 from shim.coordinator.state.offsets import Offsets
 from shim.log import OFFSETS_TOPIC, CorruptLog
-from shim.log.checkpoint import TopicPartition
-from shim.log.files import Files
-from shim.log.recovery import logged_records
+from shim.log.disk.checkpoint import TopicPartition
+from shim.log.disk.files import Files
+from shim.log.recovery.recovery import logged_records
 from shim.offsets.cluster.groups import Committed
 from shim.runtime.replaying import Home, Replay
 

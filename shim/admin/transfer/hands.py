@@ -8,8 +8,8 @@ from protocol.own.state_log import STATE_TOPIC, ZOOKEEPER_IS_RIGHT, GroupHandsKe
 from shim.admin.at_rest.data_dir import DataDir
 from shim.admin.at_rest.walk import Damage, Located, fault_for, walk
 from shim.log import CorruptLog
-from shim.log.files import Files
-from shim.log.recovery import logged_records
+from shim.log.disk.files import Files
+from shim.log.recovery.recovery import logged_records
 
 _PASSED_THROUGH: Final = "it is passed through: the cluster has its offsets"
 _IN_ZOOKEEPER: Final = "it is at a step at which ZooKeeper is right, and the log may be older: migrate advance first"

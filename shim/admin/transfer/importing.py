@@ -22,8 +22,8 @@ from shim.admin.transfer.group_offsets import (
 from shim.admin.transfer.hands import kept_elsewhere
 from shim.counted import some_of
 from shim.log import OffsetsLog, PartitionWrite
-from shim.log.files import Files
-from shim.log.open_files import allow_open_files
+from shim.log.disk.files import Files
+from shim.log.disk.open_files import allow_open_files
 from shim.offsets.cluster.groups import Committed
 from shim.runtime.replaying import Home, Replay
 

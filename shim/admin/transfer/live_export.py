@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from shim.admin.progress import Progress
 from shim.admin.transfer.group_offsets import GroupOffsets, differences
-from shim.log.checkpoint import TopicPartition
+from shim.log.disk.checkpoint import TopicPartition
 from shim.offsets.cluster.brokers import Brokers
 from shim.offsets.cluster.describing import NOBODY
 from shim.offsets.cluster.groups import ClusterGroups, Committed

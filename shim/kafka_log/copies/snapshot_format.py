@@ -26,7 +26,7 @@ from protocol.records.batches import BatchHeader
 from shim.coordinator import GroupCoordinator, ReplayedPartition
 from shim.coordinator.state.dump_reader import DumpReader
 from shim.kafka_log.reading.read_part import ReadPart
-from shim.log.snapshot import Snapshot
+from shim.log.partition.snapshot import Snapshot
 from shim.runtime.replaying import Home
 
 _MAGIC: Final = b"OSTP"

@@ -38,11 +38,11 @@ from shim.kafka_log.copies.snapshot_format import Anchor, Kept, TopicDump, head_
 from shim.kafka_log.copies.tombstones import SHARE_OF_RETENTION
 from shim.kafka_log.owning.owned_topic import OwnedTopic
 from shim.log import LogError, TopicPartition
-from shim.log.active import LastBatch
-from shim.log.checkpoint import is_in_doubt, replace_for_good
-from shim.log.files import Files
-from shim.log.layout import make_data_dir
-from shim.log.snapshot import SnapshotFolder
+from shim.log.disk.checkpoint import is_in_doubt, replace_for_good
+from shim.log.disk.files import Files
+from shim.log.disk.layout import make_data_dir
+from shim.log.partition.snapshot import SnapshotFolder
+from shim.log.segments.active import LastBatch
 from shim.runtime.snapshots import Dump, End, NotNow
 from shim.upstream.errors import UpstreamError
 from shim.upstream.topic_reader import TopicReader

@@ -19,7 +19,7 @@ from shim.kafka_log.producing.produced import Produced
 from shim.kafka_log.producing.producer import TopicProducer
 from shim.kafka_log.producing.sequence import ProducerSequence
 from shim.log import Runs, TopicPartition
-from shim.log.batching import RecordSet, prepare_batches
+from shim.log.segments.batching import RecordSet, prepare_batches
 from shim.upstream.cluster import Cluster
 from shim.upstream.errors import UpstreamError
 from shim.upstream.topic_leaders import TopicLeaders

@@ -19,7 +19,7 @@ from shim.kafka_log.producing.produced import Produced
 from shim.kafka_log.producing.producer import TopicProducer
 from shim.kafka_log.producing.sequence import ProducerSequence
 from shim.log import LogError, TopicPartition
-from shim.log.batching import prepare_batches
+from shim.log.segments.batching import prepare_batches
 from shim.upstream.errors import UpstreamError
 
 log = logging.getLogger(__name__)

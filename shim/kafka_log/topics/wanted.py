@@ -11,7 +11,7 @@ from typing import Final, NamedTuple, Self
 from protocol.errors import ErrorCode
 from protocol.records.batch_layout import HEADER_SIZE
 from shim.config import Settings
-from shim.log.batching import MAX_BATCH_BYTES
+from shim.log.segments.batching import MAX_BATCH_BYTES
 from shim.upstream import UpstreamError
 
 MAX_MESSAGE_BYTES: Final = 16 * 1024 * 1024

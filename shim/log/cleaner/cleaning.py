@@ -21,7 +21,6 @@ from typing import Final, Self
 from protocol.own.position import Producer
 from protocol.records.batches import BatchHeader
 from shim.config import Settings
-from shim.log.checkpoint import TopicPartition
 from shim.log.cleaner.compaction import (
     CleanedBatch,
     TransactionsSeen,
@@ -33,12 +32,13 @@ from shim.log.cleaner.new_segment import NewSegment
 from shim.log.cleaner.offset_map import OffsetMap
 from shim.log.cleaner.stretches import SegmentWalk, Stretch, divided
 from shim.log.cleaner.throttler import CleaningStopped, Throttler
+from shim.log.disk.checkpoint import TopicPartition
+from shim.log.disk.files import Files
 from shim.log.errors import LogError
-from shim.log.files import Files
-from shim.log.partition import PartitionLog
-from shim.log.segment import Segment, SoundBatch, closed_batches, sound_columns
-from shim.log.swap import cleaned_path, remove_left_overs, swap
-from shim.log.transactions import why_foreign
+from shim.log.partition.partition import PartitionLog
+from shim.log.segments.segment import Segment, SoundBatch, closed_batches, sound_columns
+from shim.log.segments.swap import cleaned_path, remove_left_overs, swap
+from shim.log.segments.transactions import why_foreign
 
 _DEFAULT: Final = Settings()
 _PAID_AT_ONCE: Final = 4096

@@ -30,9 +30,9 @@ from protocol.records.batches import (
 )
 from protocol.records.record_columns import RecordColumns
 from shim.log.cleaner.offset_map import OffsetMap
-from shim.log.index import ENTRY_SIZE, INTERVAL_BYTES
-from shim.log.segment import Segment, SoundBatch
-from shim.log.transactions import transaction_of
+from shim.log.segments.index import ENTRY_SIZE, INTERVAL_BYTES
+from shim.log.segments.segment import Segment, SoundBatch
+from shim.log.segments.transactions import transaction_of
 
 # Batch attributes.
 _TRANSACTIONAL: Final = 0x10

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final, Protocol
 
 from shim.log.cleaner.throttler import Throttler
-from shim.log.files import Files
+from shim.log.disk.files import Files
 
 _WRITE_SIZE: Final = 1 << 20
 

@@ -12,8 +12,8 @@ from typing import Final, NamedTuple
 from protocol.own.position import Producer
 from protocol.records.batches import BatchHeader, Record
 from protocol.records.record_columns import RecordColumns
-from shim.log.segment import SoundBatch
-from shim.log.transactions import transaction_of
+from shim.log.segments.segment import SoundBatch
+from shim.log.segments.transactions import transaction_of
 
 _ENTRY_SIZE: Final = 152
 """Bytes that a key takes in an :class:`OffsetMap` besides its own object: at most 90 in the dict while it grows (the

@@ -16,14 +16,14 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from protocol.records.batches import NO_TIMESTAMP, BatchHeader, rewrite_batch
-from shim.log.checkpoint import TopicPartition
 from shim.log.cleaner.throttler import CleaningStopped
+from shim.log.disk.checkpoint import TopicPartition
+from shim.log.disk.files import Files
 from shim.log.errors import CorruptLog, LogError
-from shim.log.files import Files
-from shim.log.index import batches_from
-from shim.log.partition import PartitionLog
-from shim.log.segment import Segment, SoundBatch
-from shim.log.swap import cleaned_path, remove_left_overs, swap
+from shim.log.partition.partition import PartitionLog
+from shim.log.segments.index import batches_from
+from shim.log.segments.segment import Segment, SoundBatch
+from shim.log.segments.swap import cleaned_path, remove_left_overs, swap
 
 _logger = logging.getLogger(__name__)
 

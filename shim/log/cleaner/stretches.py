@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from shim.log.cleaner.offset_map import OffsetMap
-from shim.log.segment import Segment, SoundBatch
-from shim.log.transactions import OF_TRANSACTIONS
+from shim.log.segments.segment import Segment, SoundBatch
+from shim.log.segments.transactions import OF_TRANSACTIONS
 
 _SIZE: Final = 1 << 16
 """Bytes: shorter ones are not told apart."""

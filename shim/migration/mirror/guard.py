@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from protocol.messages.describe_groups import DescribedGroup
 from protocol.own.state_log import Hands
 from shim.coordinator import GroupCoordinator, NotServed
-from shim.log.checkpoint import TopicPartition
+from shim.log.disk.checkpoint import TopicPartition
 from shim.logged_once import LoggedOnce
 from shim.migration.mirror.alarms import Alarms
 from shim.migration.mirror.mirror import Mirror

@@ -13,7 +13,7 @@ from typing import Final
 from shim.coordinator.state.offset_table import CommittedOffset
 from shim.coordinator.state.offsets import Before
 from shim.counted import some_of
-from shim.log.checkpoint import TopicPartition
+from shim.log.disk.checkpoint import TopicPartition
 from shim.migration.compared import MOST_SHOWN, beside, further_on, to_bring
 from shim.migration.mirror.alarms import Alarms
 from shim.offsets.cluster.groups import Committed

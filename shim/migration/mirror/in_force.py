@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Set
 
 from shim.coordinator import GroupCoordinator
-from shim.log.checkpoint import TopicPartition
+from shim.log.disk.checkpoint import TopicPartition
 from shim.migration.own_offsets import NotReadable, own_offsets
 from shim.offsets.cluster.groups import Committed
 from shim.offsets.store import StoreUnavailable

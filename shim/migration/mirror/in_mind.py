@@ -8,7 +8,7 @@ from typing import Final, Protocol, TypeVar
 
 from protocol.own.state_log import ZOOKEEPER_IS_RIGHT
 from shim.coordinator import GroupCoordinator
-from shim.log.checkpoint import TopicPartition
+from shim.log.disk.checkpoint import TopicPartition
 from shim.migration.mirror.contested import Contested
 from shim.migration.mirror.held import Held
 from shim.migration.mirror.in_force import of_others

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator
 from typing import Final, NamedTuple
 
 from shim.coordinator.state.offset_table import OffsetTable
-from shim.log.checkpoint import TopicPartition
+from shim.log.disk.checkpoint import TopicPartition
 from shim.offsets.cluster.groups import Committed
 
 _MOST: Final = 1_000_000

@@ -13,7 +13,7 @@ from typing import Final
 
 from shim.config import Settings
 from shim.coordinator import GroupCoordinator
-from shim.log.checkpoint import TopicPartition
+from shim.log.disk.checkpoint import TopicPartition
 from shim.migration.mirror.comparison import Comparison
 from shim.migration.mirror.in_mind import ByGroup, InMind
 from shim.migration.mirror.last_written import Written

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from protocol.own.state_log import Hands
 from shim.coordinator import GroupCoordinator
 from shim.counted import counted
-from shim.log.checkpoint import TopicPartition
+from shim.log.disk.checkpoint import TopicPartition
 from shim.migration.compared import differing
 from shim.migration.mirror.held import tell_written_over
 from shim.migration.mirror.in_force import in_force_there, of_others

@@ -19,7 +19,7 @@ from protocol.messages import (
 from protocol.partition import partition_for
 from shim.coordinator.state.offset_table import CommittedOffset
 from shim.log import OFFSETS_TOPIC
-from shim.log.checkpoint import TopicPartition
+from shim.log.disk.checkpoint import TopicPartition
 from shim.offsets.cluster.brokers import (
     PASSES_BY_ITSELF,
     BrokerRefused,

@@ -27,9 +27,9 @@ from shim.kafka_log.owning.owned_topic import OwnedTopic
 from shim.kafka_log.owning.producer_ids import ProducerEpoch
 from shim.kafka_log.producing.produced import Produced, Verdict
 from shim.log import LogError
-from shim.log.active import LastBatch
-from shim.log.files import Files
-from shim.log.snapshot import Snapshot, snapshot_name
+from shim.log.disk.files import Files
+from shim.log.partition.snapshot import Snapshot, snapshot_name
+from shim.log.segments.active import LastBatch
 from shim.runtime.replaying import Home
 from shim.runtime.snapshots import NotNow
 from shim.upstream.errors import UpstreamError

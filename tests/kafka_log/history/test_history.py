@@ -23,7 +23,7 @@ from shim.groups.words import Refused, Window
 from shim.kafka_log.history.writing import fitting_batches
 from shim.kafka_log.owning.outcomes import Fenced
 from shim.log import Runs
-from shim.log.batching import MAX_RECORD_SET_BYTES, RecordSet
+from shim.log.segments.batching import MAX_RECORD_SET_BYTES, RecordSet
 from shim.runtime import history_log
 from shim.runtime.history_log import HistoryBatch, HistoryLog, Part
 from shim.upstream.errors import UpstreamError

@@ -25,7 +25,7 @@ from shim.kafka_log.owning.outcomes import Fenced, RecordSetTooLarge
 from shim.kafka_log.owning.owned_topic import OwnedTopic
 from shim.kafka_log.reading.read_part import ReadPart
 from shim.log import LogError, LoggedRecord
-from shim.log.batching import MAX_BATCH_BYTES, RecordSet
+from shim.log.segments.batching import MAX_BATCH_BYTES, RecordSet
 from shim.upstream.cluster import Cluster
 from shim.upstream.errors import UpstreamError
 from shim.upstream.kept_connection import KeptConnection

@@ -30,9 +30,9 @@ from shim.kafka_log.taking_over import doubts
 from shim.kafka_log.taking_over.taking_over import TakingOver
 from shim.kafka_log.topics import watch
 from shim.kafka_log.topics.wanted import TopicsUnfit
-from shim.log.active import LastBatch
-from shim.log.files import Files
-from shim.log.snapshot import SnapshotFolder
+from shim.log.disk.files import Files
+from shim.log.partition.snapshot import SnapshotFolder
+from shim.log.segments.active import LastBatch
 from shim.runtime import Runtime
 from shim.runtime import snapshots as snapshots_module
 from shim.serve import logs as logs_module

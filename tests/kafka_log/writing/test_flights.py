@@ -18,7 +18,7 @@ from shim.kafka_log.owning.outcomes import Fenced
 from shim.kafka_log.owning.owned_topic import OwnedTopic
 from shim.kafka_log.producing.in_turn import OnCompletion
 from shim.kafka_log.writing.flights import TopicFlights
-from shim.log.batching import RecordSet
+from shim.log.segments.batching import RecordSet
 from shim.runtime import Clock
 from shim.runtime import snapshots as snapshots_module
 from shim.runtime.backend import Reports

@@ -30,7 +30,7 @@ from protocol.records.batches import encoded_size
 from shim.coordinator import CoordinatorSettings
 from shim.kafka_log.writing.translating import SET_BYTES, state_sets, topic_sets
 from shim.log import DroppingSet, EndOfTransaction, TransactionalSet
-from shim.log.batching import prepare_batches
+from shim.log.segments.batching import prepare_batches
 from shim.runtime.flight import PartitionRecords, RecordSet
 from tests.coordinator.driving import START
 from tests.kafka_log.deciding import Deciding, Key, known

@@ -8,16 +8,16 @@ from pathlib import Path
 from typing import NamedTuple
 
 from protocol.records.batches import BatchHeader, Record, batches, encode_batch, records_of
-from shim.log.checkpoint import TopicPartition
 from shim.log.cleaner.cleaner import Cleaner
 from shim.log.cleaner.cleaning import CleanerSettings, CleanerStats
-from shim.log.files import Files
-from shim.log.layout import segment_base_offsets, segment_name
-from shim.log.partition import PartitionLog
-from shim.log.recovery import LeftBehind
-from shim.log.segment import Segment, SoundBatch
+from shim.log.disk.checkpoint import TopicPartition
+from shim.log.disk.files import Files
+from shim.log.disk.layout import segment_base_offsets, segment_name
+from shim.log.partition.partition import PartitionLog
+from shim.log.recovery.recovery import LeftBehind
+from shim.log.segments.segment import Segment, SoundBatch
+from shim.log.segments.swap import finish_swap
 from shim.log.settings import LogSettings
-from shim.log.swap import finish_swap
 
 NOW = 1_700_000_000_000
 

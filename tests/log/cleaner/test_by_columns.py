@@ -15,7 +15,7 @@ from shim.log.cleaner import stretches
 from shim.log.cleaner.cleaning import CleanerSettings
 from shim.log.cleaner.compaction import cleaned_batch
 from shim.log.cleaner.offset_map import OffsetMap
-from shim.log.segment import SoundBatch, sound_columns, sound_records
+from shim.log.segments.segment import SoundBatch, sound_columns, sound_records
 from tests.log.cleaner.folder import NOW, RETENTION, Folder, clean, put
 from tests.protocol.batches_in_rows import batch_in_rows
 

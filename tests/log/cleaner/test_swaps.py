@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 from protocol.records.batches import batches
-from shim.log.checkpoint import CLEANER_OFFSET_CHECKPOINT, read_checkpoint
 from shim.log.cleaner.cleaning import CleanerSettings
+from shim.log.disk.checkpoint import CLEANER_OFFSET_CHECKPOINT, read_checkpoint
+from shim.log.disk.files import Files
+from shim.log.disk.layout import index_name
 from shim.log.errors import CorruptLog
-from shim.log.files import Files
-from shim.log.layout import index_name
-from shim.log.swap import finish_swap
+from shim.log.segments.swap import finish_swap
 from tests.log.cleaner.folder import ALWAYS, NOW, Folder, clean, cleaner, put
 from tests.log.faulty_files import FaultyFiles
 from tests.log.mortal_files import Killed, MortalFiles

@@ -19,12 +19,12 @@ from protocol.offsets_log import (
     encode_value,
 )
 from protocol.records.batches import NO_TIMESTAMP, Record, encode_batch
-from shim.log.checkpoint import CLEANER_OFFSET_CHECKPOINT, write_checkpoint
 from shim.log.cleaner.cleaning import CleanerSettings, CleanerStats
 from shim.log.cleaner.compaction import cleaned_batch
 from shim.log.cleaner.offset_map import OffsetMap
-from shim.log.files import Files
-from shim.log.layout import index_name, segment_name
+from shim.log.disk.checkpoint import CLEANER_OFFSET_CHECKPOINT, write_checkpoint
+from shim.log.disk.files import Files
+from shim.log.disk.layout import index_name, segment_name
 from tests.log.cleaner.folder import NOW, RETENTION, Folder, Pair, clean, cleaner, put, sound
 from tests.log_format.dump import Dumped
 from tests.log_format.dump import dumped as dumped_by_kafka

@@ -10,15 +10,15 @@ from threading import Event
 
 import pytest
 
-from shim.log.checkpoint import CLEANER_OFFSET_CHECKPOINT, TopicPartition, read_checkpoint
 from shim.log.cleaner.cleaner import Cleaner
 from shim.log.cleaner.cleaning import CleanerSettings
 from shim.log.cleaner.compaction import Dirtiness, dirtiness, group_segments
 from shim.log.cleaner.throttler import CleaningStopped, Throttler
+from shim.log.disk.checkpoint import CLEANER_OFFSET_CHECKPOINT, TopicPartition, read_checkpoint
+from shim.log.disk.files import Files
+from shim.log.disk.layout import segment_name
 from shim.log.errors import CorruptLog
-from shim.log.files import Files
-from shim.log.layout import segment_name
-from shim.log.segment import Segment
+from shim.log.segments.segment import Segment
 from tests.log.cleaner.folder import ALWAYS, NOW, Folder, clean, cleaner, put
 from tests.log.faulty_files import FaultyFiles
 

@@ -15,8 +15,8 @@ from pipeline.history.schemas import COLUMNS, OFFSETS, SEGMENTS
 from pipeline.history.segments import OFFSETS_TOPIC, Segment, Wanted, segments_in
 from protocol.records.batches import Record
 from protocol.records.message_sets import encode_message_set
-from shim.log.files import Files
-from shim.log.places import Place, Places
+from shim.log.directory.places import Place, Places
+from shim.log.disk.files import Files
 from tests.pipeline.history.logs import TIME, Row, batch, commit, make_ours, read, segment
 
 BATCHES = [batch(at * 3, *(commit("g", "t", partition, at) for partition in range(3))) for at in range(6)]

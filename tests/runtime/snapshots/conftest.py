@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from shim.log.active import LastBatch
-from shim.log.snapshot import PartitionSnapshots
+from shim.log.partition.snapshot import PartitionSnapshots
+from shim.log.segments.active import LastBatch
 from shim.runtime import snapshots as snapshots_module
 
 

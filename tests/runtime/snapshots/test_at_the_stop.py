@@ -18,9 +18,9 @@ from shim.coordinator import GroupCoordinator
 from shim.coordinator.state.dump import StateDump
 from shim.coordinator.state.offset_table import TableDump
 from shim.log import OFFSETS_TOPIC
-from shim.log.handover import CLEAN_SHUTDOWN
-from shim.log.journal import JOURNAL_NAME
-from shim.log.snapshot import snapshot_name
+from shim.log.directory.handover import CLEAN_SHUTDOWN
+from shim.log.journal.journal import JOURNAL_NAME
+from shim.log.partition.snapshot import snapshot_name
 from shim.runtime import snapshots as snapshots_module
 from tests.runtime.held_log import WAIT_SECONDS
 from tests.runtime.running import running
@@ -110,7 +110,7 @@ async def test_at_the_stop_one_that_takes_too_long_is_given_up(
     caplog.set_level("INFO")
     clock = JumpingTime()
     monkeypatch.setattr(snapshots_module, "time", clock)
-    for size in ("shim.runtime.snapshots._LOOK_EVERY", "shim.log.snapshot._CHUNK_SIZE"):
+    for size in ("shim.runtime.snapshots._LOOK_EVERY", "shim.log.partition.snapshot._CHUNK_SIZE"):
         monkeypatch.setattr(size, 4)
     steps = 0
     step = StateDump.step
@@ -149,7 +149,7 @@ async def test_at_the_stop_one_that_takes_too_long_is_given_up(
 async def test_a_stop_gives_up_the_one_in_the_making_and_takes_it_anew(
     tmp_path: Path, written: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in ("shim.runtime.snapshots._LOOK_EVERY", "shim.log.snapshot._CHUNK_SIZE"):
+    for module in ("shim.runtime.snapshots._LOOK_EVERY", "shim.log.partition.snapshot._CHUNK_SIZE"):
         monkeypatch.setattr(module, 4 if written == "a piece at a time" else 1 << 20)
     writing, go_on = threading.Event(), threading.Event()
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from shim.coordinator import CoordinatorSettings
-from shim.log.files import Files
-from shim.log.handover import CLEAN_SHUTDOWN
-from shim.log.partition import PartitionLog
-from shim.log.snapshot import PartitionSnapshots, Snapshot
+from shim.log.directory.handover import CLEAN_SHUTDOWN
+from shim.log.disk.files import Files
+from shim.log.partition.partition import PartitionLog
+from shim.log.partition.snapshot import PartitionSnapshots, Snapshot
 from shim.runtime import open_log
 from shim.runtime.loading import Loader
 from shim.runtime.replaying import Home
@@ -35,7 +35,7 @@ async def test_a_stop_ends_the_reading_of_a_snapshot(
         for group in range(30):
             await commits(shim, [1], f"g{group}")
     assert len(snapshot_offsets(tmp_path)) == 1
-    monkeypatch.setattr("shim.log.snapshot._CHUNK_SIZE", 200)
+    monkeypatch.setattr("shim.log.partition.snapshot._CHUNK_SIZE", 200)
     looks = 0
 
     def stopped() -> bool:

@@ -16,11 +16,11 @@ from protocol.own.history_log import HISTORY_TOPIC
 from shim.coordinator import GroupCoordinator
 from shim.coordinator.state.dump import StateDump
 from shim.log import OFFSETS_TOPIC
-from shim.log.active import LastBatch
 from shim.log.cleaner.cleaner import Cleaner
 from shim.log.cleaner.cleaning import CleanerSettings
-from shim.log.journal import JOURNAL_NAME
-from shim.log.snapshot import PartitionSnapshots, snapshot_name
+from shim.log.journal.journal import JOURNAL_NAME
+from shim.log.partition.snapshot import PartitionSnapshots, snapshot_name
+from shim.log.segments.active import LastBatch
 from shim.runtime import snapshots as snapshots_module
 from tests.runtime.held_log import WAIT_SECONDS, Teller
 from tests.runtime.running import offset_in, running
@@ -157,7 +157,7 @@ async def test_none_is_begun_where_nothing_of_the_flight_was_written(
                 shim.log.files.fail("pwrite", errno.EIO, ".log")
             else:
                 for limit in ("MAX_BATCH_BYTES", "MAX_RECORD_SET_BYTES"):
-                    patch.setattr(f"shim.log.batching.{limit}", 1)
+                    patch.setattr(f"shim.log.segments.batching.{limit}", 1)
             shim.log.release(1)
             assert await doomed.result() is ErrorCode.NOT_COORDINATOR
             await until(lambda: shim.backend._snapshots._taking is None)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from shim.log.files import Files
+from shim.log.disk.files import Files
 
 STAND_IN: Final = b"taken away\n"
 """In a file that has a name for a moment only, so that this can be taken away once more."""

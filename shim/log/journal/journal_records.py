@@ -5,7 +5,7 @@
     at 0       magic, id of this filling (random), CRC-32C of both
     from 4096  records: CRC-32C of what follows, length of the entries, position of the record, id, entries
     an entry   topic, partition, base offset of the segment, byte position in it, offset after it, the batches' bytes;
-               or, where a bit of the length says so, records that wait for a batch of their own (shim/log/waiting.py)
+               or, where a bit of the length says so, records that wait for a batch of their own (waiting.py)
 
 A record is one of this filling when its id is the header's, it says where it stands, and its CRC is right.
 """
@@ -22,7 +22,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 import google_crc32c
 
-from shim.log.checkpoint import TopicPartition
+from shim.log.disk.checkpoint import TopicPartition
 from shim.log.errors import LogError
 
 FIRST: Final = 4096

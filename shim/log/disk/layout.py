@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Final
 
 from shim.counted import counted
+from shim.log.disk.files import Files
+from shim.log.disk.names import give_anew
 from shim.log.errors import LogError
-from shim.log.files import Files
-from shim.log.names import give_anew
 
 _SEGMENT_NAME: Final = re.compile(r"(\d{20})\.log")
 _PARTITION_NAME: Final = re.compile(r"([A-Za-z0-9._-]+)-(0|[1-9]\d{0,8})")

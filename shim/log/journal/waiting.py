@@ -18,10 +18,10 @@ from typing import Final, NamedTuple
 
 from protocol.records.batches import HEADER_SIZE, encoded_size, frame_records, framed_batch
 from protocol.records.record_runs import frame_runs
-from shim.log.active import LogEnd
-from shim.log.batching import Appended, PreparedBatch, Runs
-from shim.log.checkpoint import TopicPartition
-from shim.log.journal_records import EncodedEntry, WaitingEntry, encoded_waiting
+from shim.log.disk.checkpoint import TopicPartition
+from shim.log.journal.journal_records import EncodedEntry, WaitingEntry, encoded_waiting
+from shim.log.segments.active import LogEnd
+from shim.log.segments.batching import Appended, PreparedBatch, Runs
 
 MOST_BYTES: Final = 32 << 10
 """From here on they are written to the segment, and no flight may add more than this: who looks into the history for

@@ -16,8 +16,8 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext, supp
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from shim.log.disk.files import Files
 from shim.log.errors import LogError
-from shim.log.files import Files
 
 RECOVERY_POINT_CHECKPOINT: Final = "recovery-point-offset-checkpoint"
 """Of each partition the recovery point: every offset below it was synced."""

@@ -19,9 +19,9 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Final, Self
 
-from shim.log.checkpoint import is_in_doubt, replace_for_good
+from shim.log.disk.checkpoint import is_in_doubt, replace_for_good
+from shim.log.disk.files import Files
 from shim.log.errors import LogError
-from shim.log.files import Files
 
 PLACES_NAME: Final = "log-places"
 _VERSION: Final = "1"

@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import Final
 
 from protocol.records.batches import UnsupportedBatch
-from shim.log.files import Files
-from shim.log.layout import index_name
-from shim.log.segment import BadBytes, Segment, SoundBatch, Unread, closed_batches, sound_batches
+from shim.log.disk.files import Files
+from shim.log.disk.layout import index_name
+from shim.log.segments.segment import BadBytes, Segment, SoundBatch, Unread, closed_batches, sound_batches
 
 INTERVAL_BYTES: Final = 4096
 """Kafka's default of ``log.index.interval.bytes``."""

@@ -12,7 +12,7 @@ from protocol.records.batches import (
     control_record_type,
     end_transaction_marker,
 )
-from shim.log.segment import SoundBatch
+from shim.log.segments.segment import SoundBatch
 
 NO_PARTITION = -1
 OF_TRANSACTIONS: Final = 0x30

@@ -20,7 +20,8 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from shim.counted import counted
-from shim.log.checkpoint import (
+from shim.log.directory.handover import leave_clean
+from shim.log.disk.checkpoint import (
     CLEANER_OFFSET_CHECKPOINT,
     RECOVERY_POINT_CHECKPOINT,
     TopicPartition,
@@ -28,10 +29,9 @@ from shim.log.checkpoint import (
     read_cleaned,
     write_checkpoint,
 )
+from shim.log.disk.files import Files
 from shim.log.errors import LogError
-from shim.log.files import Files
-from shim.log.handover import leave_clean
-from shim.log.journal import Journal, Redone
+from shim.log.journal.journal import Journal, Redone
 from shim.workers_folder import SHARES_NAME, share_folder
 
 _NOTES: Final = (RECOVERY_POINT_CHECKPOINT, CLEANER_OFFSET_CHECKPOINT)

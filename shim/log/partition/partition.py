@@ -6,22 +6,22 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from shim.log.active import ActiveSegment, LastBatch
-from shim.log.batching import Appended, PreparedBatch, prepare_batches
-from shim.log.checkpoint import TopicPartition
-from shim.log.closed import ClosedSegments
-from shim.log.deferred import Deferred
-from shim.log.ends import Ends
+from shim.log.disk.checkpoint import TopicPartition
+from shim.log.disk.files import Files
 from shim.log.errors import LogError, RecoveryNeeded, SyncFailed
-from shim.log.files import Files
-from shim.log.index import batches_from
-from shim.log.journal import Journal
-from shim.log.journal_records import EncodedEntry, encoded_entry
-from shim.log.recovery import Expected, LeftBehind, LoggedRecord, Start, recover_segments
-from shim.log.segment import Segment, SoundBatch, Unread, closed_batches
+from shim.log.journal.journal import Journal
+from shim.log.journal.journal_records import EncodedEntry, encoded_entry
+from shim.log.partition.deferred import Deferred
+from shim.log.partition.ends import Ends
+from shim.log.partition.snapshot import PartitionSnapshots
+from shim.log.recovery.recovery import Expected, LeftBehind, LoggedRecord, Start, recover_segments
+from shim.log.recovery.torn_tail import Known
+from shim.log.segments.active import ActiveSegment, LastBatch
+from shim.log.segments.batching import Appended, PreparedBatch, prepare_batches
+from shim.log.segments.closed import ClosedSegments
+from shim.log.segments.index import batches_from
+from shim.log.segments.segment import Segment, SoundBatch, Unread, closed_batches
 from shim.log.settings import LogSettings
-from shim.log.snapshot import PartitionSnapshots
-from shim.log.torn_tail import Known
 
 
 class PartitionLog:

@@ -8,9 +8,9 @@ import logging
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from shim.log.active import LogEnd
-from shim.log.files import Files
-from shim.log.segment import BadBytes, find_sound_batch
+from shim.log.disk.files import Files
+from shim.log.segments.active import LogEnd
+from shim.log.segments.segment import BadBytes, find_sound_batch
 
 _COPY_SIZE: Final = 1 << 20
 

@@ -37,11 +37,11 @@ from typing import Final, NamedTuple
 import google_crc32c
 
 from protocol.records.batches import CorruptBatch, check_crc, read_header
-from shim.log.active import LastBatch
-from shim.log.checkpoint import replace_file
-from shim.log.files import Files
-from shim.log.layout import segment_name
-from shim.log.names import STAND_IN, take_away
+from shim.log.disk.checkpoint import replace_file
+from shim.log.disk.files import Files
+from shim.log.disk.layout import segment_name
+from shim.log.disk.names import STAND_IN, take_away
+from shim.log.segments.active import LastBatch
 
 _PREFIX: Final = Struct(">4shI")
 _HEAD: Final = Struct(">qqqqqI")

@@ -30,11 +30,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from shim.log.disk.files import Files
+from shim.log.disk.layout import index_name, segment_base_offset, segment_base_offsets, segment_name
+from shim.log.disk.names import stands_in, take_away
 from shim.log.errors import CorruptLog
-from shim.log.files import Files
-from shim.log.layout import index_name, segment_base_offset, segment_base_offsets, segment_name
-from shim.log.names import stands_in, take_away
-from shim.log.segment import BadBytes, sound_batches
+from shim.log.segments.segment import BadBytes, sound_batches
 
 _ALL: Final = 2**63 - 1
 _CLEANED: Final = ".cleaned"

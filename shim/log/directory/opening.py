@@ -8,16 +8,16 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import NamedTuple
 
-from shim.log.checkpoint import TopicPartition
-from shim.log.data_dir import DataDir
-from shim.log.files import Files
-from shim.log.handover import LOOSE_FLUSH, Handover, closed_clean, recovery_points, take_over
-from shim.log.journal import Journal, Redone
-from shim.log.layout import open_partitions
-from shim.log.partition import PartitionLog
-from shim.log.recovery import LeftBehind
+from shim.log.directory.data_dir import DataDir
+from shim.log.directory.handover import LOOSE_FLUSH, Handover, closed_clean, recovery_points, take_over
+from shim.log.directory.shares import Share, gather
+from shim.log.disk.checkpoint import TopicPartition
+from shim.log.disk.files import Files
+from shim.log.disk.layout import open_partitions
+from shim.log.journal.journal import Journal, Redone
+from shim.log.partition.partition import PartitionLog
+from shim.log.recovery.recovery import LeftBehind
 from shim.log.settings import LogSettings
-from shim.log.shares import Share, gather
 
 _logger = logging.getLogger(__name__)
 

@@ -14,15 +14,15 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from protocol.records.batches import UnsupportedBatch
-from shim.log.active import ActiveSegment, LogEnd
+from shim.log.disk.files import Files
+from shim.log.disk.layout import index_name, name_empty_segment, segment_base_offset, segment_base_offsets, segment_name
+from shim.log.disk.names import stands_in, take_away
 from shim.log.errors import CorruptLog, LogError, SyncFailed
-from shim.log.files import Files
-from shim.log.index import batches_from
-from shim.log.layout import index_name, name_empty_segment, segment_base_offset, segment_base_offsets, segment_name
-from shim.log.names import stands_in, take_away
-from shim.log.segment import BadBytes, Segment, SoundBatch, sound_batches
-from shim.log.torn_tail import Known, cut_torn_tail, why_not_torn
-from shim.log.transactions import InTransaction, transaction_of, why_foreign
+from shim.log.recovery.torn_tail import Known, cut_torn_tail, why_not_torn
+from shim.log.segments.active import ActiveSegment, LogEnd
+from shim.log.segments.index import batches_from
+from shim.log.segments.segment import BadBytes, Segment, SoundBatch, sound_batches
+from shim.log.segments.transactions import InTransaction, transaction_of, why_foreign
 
 _DROPPED: Final = ".dropped"
 

@@ -21,8 +21,8 @@ from protocol.records.batches import (
     records_of,
 )
 from protocol.records.column_reading import record_columns
+from shim.log.disk.files import Files
 from shim.log.errors import CorruptLog, LogError
-from shim.log.files import Files
 
 _READ_SIZE: Final = 1 << 20
 _MAGIC_POSITION: Final = 16

@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple, Self
 
 from protocol.records.batches import BatchHeader
-from shim.log.batching import PreparedBatch
-from shim.log.files import Files
-from shim.log.index import IndexBuilder, write_index
-from shim.log.layout import index_name, segment_name
-from shim.log.segment import Segment, SoundBatch
+from shim.log.disk.files import Files
+from shim.log.disk.layout import index_name, segment_name
+from shim.log.segments.batching import PreparedBatch
+from shim.log.segments.index import IndexBuilder, write_index
+from shim.log.segments.segment import Segment, SoundBatch
 from shim.log.settings import LogSettings
 
 _MAX_RELATIVE_OFFSET: Final = 2**31 - 1

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Final
 
 from shim.counted import counted
+from shim.log.directory.places import PLACES_NAME, Place, Places
+from shim.log.disk.files import Files
+from shim.log.disk.layout import partitions_in
 from shim.log.errors import LogError
-from shim.log.files import Files
-from shim.log.layout import partitions_in
-from shim.log.places import PLACES_NAME, Place, Places
 
 META_NAME: Final = "meta.properties"
 CLUSTER: Final = "cluster.id"

@@ -17,12 +17,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from shim.log.checkpoint import RECOVERY_POINT_CHECKPOINT, TopicPartition, read_checkpoint, write_checkpoint
-from shim.log.files import Files
-from shim.log.layout import has_other_topics
-from shim.log.names import give_anew
-from shim.log.partition import PartitionLog
-from shim.log.recovery import LeftBehind
+from shim.log.disk.checkpoint import RECOVERY_POINT_CHECKPOINT, TopicPartition, read_checkpoint, write_checkpoint
+from shim.log.disk.files import Files
+from shim.log.disk.layout import has_other_topics
+from shim.log.disk.names import give_anew
+from shim.log.partition.partition import PartitionLog
+from shim.log.recovery.recovery import LeftBehind
 from shim.log.settings import LogSettings
 
 CLEAN_SHUTDOWN: Final = ".kafka_cleanshutdown"

@@ -30,9 +30,10 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from protocol.records.batches import HEADER_SIZE, CorruptBatch, TruncatedBatch, check_crc, read_header
-from shim.log.checkpoint import TopicPartition
-from shim.log.files import Files
-from shim.log.journal_records import (
+from shim.log.disk.checkpoint import TopicPartition
+from shim.log.disk.files import Files
+from shim.log.disk.layout import segment_base_offsets, segment_name
+from shim.log.journal.journal_records import (
     FIRST,
     RECORD_HEADER_SIZE,
     EncodedEntry,
@@ -46,9 +47,8 @@ from shim.log.journal_records import (
     read,
     records_of,
 )
-from shim.log.layout import segment_base_offsets, segment_name
-from shim.log.segment import find_sound_batch
-from shim.log.waiting import MOST_BYTES, batches_of
+from shim.log.journal.waiting import MOST_BYTES, batches_of
+from shim.log.segments.segment import find_sound_batch
 
 JOURNAL_NAME: Final = "flush.journal"
 _UNFINISHED: Final = ".unfinished"

@@ -6,8 +6,8 @@ import logging
 from pathlib import Path
 
 from shim.counted import counted
-from shim.log.active import LogEnd
 from shim.log.errors import LogError
+from shim.log.segments.active import LogEnd
 
 _logger = logging.getLogger(__name__)
 

@@ -8,12 +8,12 @@ from collections.abc import Callable, Sequence
 from operator import attrgetter
 from pathlib import Path
 
-from shim.log.active import LogEnd
+from shim.log.disk.files import Files
+from shim.log.disk.layout import segment_base_offsets, segment_name
 from shim.log.errors import LogError
-from shim.log.files import Files
-from shim.log.layout import segment_base_offsets, segment_name
-from shim.log.segment import Segment
-from shim.log.swap import finish_swap
+from shim.log.segments.active import LogEnd
+from shim.log.segments.segment import Segment
+from shim.log.segments.swap import finish_swap
 
 
 class ClosedSegments:

@@ -20,11 +20,7 @@ from pathlib import Path
 from typing import Final, Self
 
 from shim.counted import counted
-from shim.log.checkpoint import is_in_doubt, replace_for_good
-from shim.log.errors import LogError
-from shim.log.files import Files
-from shim.log.layout import make_data_dir
-from shim.log.meta_properties import (
+from shim.log.directory.meta_properties import (
     CLUSTER,
     META_NAME,
     PLACE,
@@ -37,7 +33,11 @@ from shim.log.meta_properties import (
     refuse_other_log,
     refuse_other_topics,
 )
-from shim.log.places import PLACES_NAME, Place, Places
+from shim.log.directory.places import PLACES_NAME, Place, Places
+from shim.log.disk.checkpoint import is_in_doubt, replace_for_good
+from shim.log.disk.files import Files
+from shim.log.disk.layout import make_data_dir
+from shim.log.errors import LogError
 from shim.workers_folder import SHARES_NAME
 
 LOCK_NAME: Final = ".lock"

@@ -1,0 +1,1 @@
+"""The files that records are in: batches, segments and their indexes."""
