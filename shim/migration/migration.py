@@ -14,15 +14,19 @@ from shim.config import Settings
 from shim.counted import counted
 from shim.migration.dual.lookup import Lookup
 from shim.migration.hands.placements import Placements, Whose
+from shim.migration.hindrances import Hindrances
 from shim.migration.looking import CLUSTER_SECONDS
 from shim.migration.looking.beside_shims import BesideShims
+from shim.migration.looking.in_zookeeper import InZooKeeper
 from shim.migration.looking.planning import Planning
+from shim.migration.looking.startable import Startable
 from shim.migration.looking.statuses import Statuses, not_heard_of
 from shim.migration.mirror.guard import Guard
-from shim.migration.moving.changing import Changing
 from shim.migration.moving.hand_over import HandOver
+from shim.migration.moving.locks import GroupLocks
 from shim.migration.moving.stepping import Stepping
 from shim.migration.next_step import NEXT, after, before
+from shim.migration.reader import GroupReader
 from shim.migration.stores import Stores
 from shim.migration.words import (
     STEP_NAMES,
@@ -62,21 +66,25 @@ class Migration:
         self._cluster_groups = cluster_groups
         self._placements = placements
         self._lookup = lookup
-        self._changing = changing = Changing(runtime, cluster_groups, placements, settings)
-        self._hand_over = HandOver(changing, cluster_groups, placements, stores.mirror, followed)
-        self._stepping = Stepping(changing, stores)
+        self._reader = reader = GroupReader(runtime, cluster_groups, placements)
+        self._hindrances = Hindrances(placements, reader)
+        locks = GroupLocks(runtime, cluster_groups, placements, reader, settings)
+        self._hand_over = HandOver(locks, reader, self._hindrances, cluster_groups, stores.mirror, followed)
+        self._stepping = Stepping(locks, reader, stores)
         self._beside_shims = BesideShims(cluster_groups, settings)
-        self._statuses = Statuses(runtime, cluster_groups, placements, changing, stores, guard, clock)
+        self._statuses = Statuses(runtime, cluster_groups, placements, reader, stores, guard, clock)
+        self._in_zookeeper = InZooKeeper(stores, lookup, reader)
+        self._startable = Startable(cluster_groups, placements, reader, self._in_zookeeper)
         self._planning = Planning(
-            *(runtime, cluster_groups, placements, lookup, changing, stores),
-            *(self._hand_over, self._statuses, self._beside_shims),
+            *(cluster_groups, placements, reader, self._in_zookeeper),
+            *(self._hindrances, self._statuses, self._beside_shims),
         )
 
     # -- looking
 
     async def candidates(self) -> Candidates:
-        """As :meth:`Planning.candidates`."""
-        return await self._planning.candidates()
+        """As :meth:`Startable.candidates`."""
+        return await self._startable.candidates()
 
     async def plan(self, groups: Sequence[str]) -> Sequence[Planned]:
         """As :meth:`Planning.plan`. Raises NotKnown, Refused."""
@@ -96,7 +104,7 @@ class Migration:
 
     async def verify(self, group: str) -> Verified:
         """Compare all places where the offsets of a group that is served are. Raises Refused, NotKnown."""
-        hands = self._changing.coordinator(group).hands_of(group)
+        hands = self._reader.coordinator(group).hands_of(group)
         if hands is None:
             raise not_heard_of(group)
         if hands is not Hands.SERVED:
@@ -109,7 +117,7 @@ class Migration:
     async def look(self, group: str, move: str) -> Looked:
         """What ``move``, "advance" or "rollback", would do now; changes nothing. Raises Refused, NotKnown."""
         step = self._known_step(group)
-        to = NEXT[move](group, step, self._changing.coordinator(group).from_zookeeper(group))
+        to = NEXT[move](group, step, self._reader.coordinator(group).from_zookeeper(group))
         verified = None if step is None else await self.verify(group)  # first: where it cannot be told, that is enough
         try:
             hindrance = await self._hindrance(group, step, to)
@@ -121,9 +129,9 @@ class Migration:
         if step is not None and to is not None:
             return await self._stepping.hindrance(group, step, to, CLUSTER_SECONDS)
         if step is not None:
-            return await self._changing.in_cluster(group, CLUSTER_SECONDS)
+            return await self._reader.in_cluster(group, CLUSTER_SECONDS)
         described = await self._cluster_groups.described(group, CLUSTER_SECONDS)
-        return self._hand_over.hindrance(group, described) or await self._beside_shims.why_not()
+        return self._hindrances.of(group, described) or await self._beside_shims.why_not()
 
     # -- moving
 
@@ -137,11 +145,11 @@ class Migration:
                 raise Refused(self._placements.not_found_out(group, error))
         if self._placements.of(group) is Whose.UNKNOWN:
             raise NotKnown(self._placements.nobody_has(group))
-        step, rejoin = self._changing.step(group), 0
+        step, rejoin = self._reader.step(group), 0
         if step is None and source is Source.ZOOKEEPER:
             await self._begin_in_zookeeper(group, cause)
         elif step is None:
-            if source is None and (why := await self._planning.differs_in_zookeeper(group)):
+            if source is None and (why := await self._in_zookeeper.differs(group, soon=False)):
                 raise Refused(why)
             rejoin = await self._take_over(group, Step.KAFKA, cause, from_zookeeper=False)
         elif source is not None:
@@ -175,7 +183,7 @@ class Migration:
     async def rollback(self, group: str, cause: str) -> GroupStatus:
         """One step back. Raises Refused, NotKnown."""
         step = self._known_step(group)
-        from_zookeeper = self._changing.coordinator(group).from_zookeeper(group)
+        from_zookeeper = self._reader.coordinator(group).from_zookeeper(group)
         to = before(group, step, from_zookeeper=from_zookeeper)
         rejoin = 0
         if to is None:
@@ -191,7 +199,7 @@ class Migration:
         return await self._hand_over.take_over(group, step, cause, from_zookeeper=from_zookeeper)
 
     async def _give_back(self, group: str, cause: str) -> int:
-        from_zookeeper = self._changing.coordinator(group).from_zookeeper(group)
+        from_zookeeper = self._reader.coordinator(group).from_zookeeper(group)
         return await self._hand_over.give_back(group, cause, from_zookeeper=from_zookeeper)
 
     async def _moved(self, group: str, rejoin: int) -> GroupStatus:
@@ -205,4 +213,4 @@ class Migration:
     def _known_step(self, group: str) -> Step | None:
         if self._placements.of(group) is Whose.UNKNOWN:
             raise not_heard_of(group)
-        return self._changing.step(group)
+        return self._reader.step(group)

@@ -161,10 +161,10 @@ def test_one_that_is_served_is_refused_until_it_is_given_back(
 _HELD_UP: Final = """
 import asyncio
 import logging
-from shim.migration.moving.changing import Changing
+from shim.migration.moving.locks import LockedGroup
 from shim.net.session import ClientSession
 
-ask, quiet, is_waited_for = ClientSession.ask, Changing.quiet, asyncio.Event()
+ask, quiet, is_waited_for = ClientSession.ask, LockedGroup.quiet, asyncio.Event()
 
 def held_up(self, frame, *, prompt=True):
     if b"joining-late" not in bytes(frame[:80]):
@@ -177,12 +177,12 @@ def held_up(self, frame, *, prompt=True):
 
     return later()
 
-def looked_at(self, group, placement):
-    if not placement.idle.is_set():
+def looked_at(self):
+    if not self._placement.idle.is_set():
         is_waited_for.set()
-    return quiet(self, group, placement)
+    return quiet(self)
 
-ClientSession.ask, Changing.quiet = held_up, looked_at
+ClientSession.ask, LockedGroup.quiet = held_up, looked_at
 """
 
 

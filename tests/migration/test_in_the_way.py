@@ -15,8 +15,10 @@ from shim.config import Settings
 from shim.coordinator.state.offset_table import CommittedOffset
 from shim.log.disk.checkpoint import TopicPartition
 from shim.migration.hands.placements import Placement, Whose
-from shim.migration.moving.changing import Changing
+from shim.migration.hindrances import Hindrances
 from shim.migration.moving.hand_over import HandOver
+from shim.migration.moving.locks import GroupLocks
+from shim.migration.reader import GroupReader
 from shim.migration.words import Refused
 from shim.offsets.cluster.describing import DEAD
 from shim.offsets.cluster.groups import Committed
@@ -31,27 +33,27 @@ class Around:
 
     def __init__(self, offsets: Committed, state: str) -> None:
         described = DescribedGroup(0, None, "g", state, "", "", ())
-        self.changing = Mock(**{"coordinator.return_value.has_pending.return_value": False})
-        self.changing.coordinator.return_value.step_of.return_value = Step.KAFKA
-        self.changing.group = self._group
-        self.changing.too_early.return_value = ""
-        self.changing.at_rest = AsyncMock(return_value=described)
-        self.changing.gathered = AsyncMock(return_value={})
-        self.changing.quiet = AsyncMock()
-        self.changing.in_cluster = AsyncMock(return_value="")
-        self.changing.coordinator.return_value.overruled.return_value = {}
-        self.changing.cluster_offsets = AsyncMock(return_value=offsets)
-        self.changing.own_offsets = AsyncMock(return_value=_OFFSETS)
-        self.changing.done = AsyncMock(side_effect=AssertionError("adopted"))
+        self.reader = Mock(**{"coordinator.return_value.has_pending.return_value": False})
+        self.reader.coordinator.return_value.step_of.return_value = Step.KAFKA
+        self.reader.coordinator.return_value.overruled.return_value = {}
+        self.reader.too_early.return_value = ""
+        self.reader.in_cluster = AsyncMock(return_value="")
+        self.reader.cluster_offsets = AsyncMock(return_value=offsets)
+        self.reader.own_offsets = AsyncMock(return_value=_OFFSETS)
+        self.locked = Mock(group="g", quiet=AsyncMock(), gathered=AsyncMock(return_value={}))
+        self.locked.at_rest = AsyncMock(return_value=described)
+        self.locked.decided = AsyncMock(side_effect=AssertionError("adopted"))
         self.cluster = AsyncMock()
         self.cluster.described.return_value = described
         self.mirror = Mock(contested=set(), kept=AsyncMock(return_value=""), fed=AsyncMock())
-        placements = Mock(**{"of.return_value": Whose.PASSED_THROUGH})
-        self.hand_over = HandOver(self.changing, self.cluster, placements, self.mirror, AsyncMock())
+        hindrances = Hindrances(Mock(**{"of.return_value": Whose.PASSED_THROUGH}), self.reader)
+        self.hand_over = HandOver(
+            Mock(locked=self._locked), self.reader, hindrances, self.cluster, self.mirror, AsyncMock()
+        )
 
     @asynccontextmanager
-    async def _group(self, *_: Any) -> AsyncIterator[None]:
-        yield
+    async def _locked(self, *_: Any) -> AsyncIterator[Mock]:
+        yield self.locked
 
 
 async def test_offsets_of_a_group_that_there_is_not_are_not_taken_over() -> None:
@@ -77,9 +79,9 @@ async def test_that_the_cluster_is_away_is_said_of_it() -> None:
     placements.of.return_value = Whose.PASSED_THROUGH
     placements.open.return_value = Placement()
     placements.may_arrive_seconds.return_value = 0.0
-    changing = Changing(Mock(), Mock(), placements, Settings())
+    locks = GroupLocks(Mock(), Mock(), placements, GroupReader(Mock(), Mock(), placements), Settings())
     with pytest.raises(Refused, match=r"^group g: the cluster cannot be asked: b:9092: Connection refused$"):
-        async with changing.group("g", (Whose.PASSED_THROUGH,), "is elsewhere"):
+        async with locks.locked("g", (Whose.PASSED_THROUGH,), "is elsewhere"):
             raise UpstreamError("b:9092: Connection refused")
 
 

@@ -11,14 +11,17 @@ import pytest
 
 from protocol.own.state_log import Step
 from shim.migration.moving import stepping
-from shim.migration.moving.changing import Changing
+from shim.migration.moving.locks import GroupLocks
 from shim.migration.moving.stepping import Stepping
+from shim.migration.reader import GroupReader
 from shim.migration.stores import Stores
 from shim.offsets.store import StoreUnavailable
 
 
 class Waits:
-    """Of both: a group at ``before``, and a cluster that does not say what it has."""
+    """Of all three: a group at ``before``, and a cluster that does not say what it has."""
+
+    group = "g"
 
     def __init__(self, before: Step) -> None:
         self.mirror = self
@@ -26,8 +29,8 @@ class Waits:
         self.taken: list[Step] = []
 
     @asynccontextmanager
-    async def group(self, *_: object) -> AsyncIterator[None]:
-        yield
+    async def locked(self, *_: object) -> AsyncIterator[Waits]:
+        yield self
 
     def coordinator(self, _group: str) -> Waits:
         return self
@@ -38,7 +41,7 @@ class Waits:
     def from_zookeeper(self, _group: str) -> bool:
         return False
 
-    async def quiet(self, *_: object) -> None: ...
+    async def quiet(self) -> None: ...
 
     async def in_cluster(self, _group: str) -> str:
         return ""
@@ -48,7 +51,7 @@ class Waits:
     async def fed(self, _group: str) -> None:
         await asyncio.get_running_loop().create_future()
 
-    async def take_in_hand(self, _group: str, _hands: object, _cause: str, step: Step, **_: Any) -> None:
+    async def take_in_hand(self, _hands: object, _cause: str, step: Step, **_: Any) -> None:
         self.taken.append(step)
 
 
@@ -56,7 +59,9 @@ async def test_towards_the_cluster_it_is_not_taken(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(stepping, "_STEP_SECONDS", 0.01)
     waits = Waits(Step.KAFKA)
     with pytest.raises(StoreUnavailable, match=r"has not said in 0\.01 s that it has the newest offsets"):
-        await Stepping(cast(Changing, waits), cast(Stores, waits)).move("g", Step.UPSTREAM_DUAL, "a test")
+        await Stepping(cast(GroupLocks, waits), cast(GroupReader, waits), cast(Stores, waits)).move(
+            "g", Step.UPSTREAM_DUAL, "a test"
+        )
     assert waits.taken == []
 
 
@@ -65,6 +70,8 @@ async def test_on_the_way_back_it_is_taken_without_that(
 ) -> None:
     monkeypatch.setattr(stepping, "_STEP_SECONDS", 0.01)
     waits = Waits(Step.UPSTREAM_DUAL)
-    await Stepping(cast(Changing, waits), cast(Stores, waits)).move("g", Step.KAFKA, "a test")
+    await Stepping(cast(GroupLocks, waits), cast(GroupReader, waits), cast(Stores, waits)).move(
+        "g", Step.KAFKA, "a test"
+    )
     assert waits.taken == [Step.KAFKA]
     assert "is not compared to the cluster on its way back: the cluster has not said in 0.01 s" in caplog.text

@@ -13,7 +13,7 @@ from protocol.own.state_log import Hands, Step
 from shim.migration.hands.placements import SERVED, Placements
 from shim.migration.looking import CLUSTER_SECONDS
 from shim.migration.mirror.guard import Guard
-from shim.migration.moving.changing import Changing
+from shim.migration.reader import GroupReader
 from shim.migration.stores import Stores
 from shim.migration.words import PASSED_THROUGH, STEP_NAMES, UNKNOWN, GroupStatus, NotKnown
 from shim.offsets.cluster.describing import DEAD
@@ -33,7 +33,7 @@ class Statuses:
         runtime: Runtime,
         cluster_groups: ClusterGroups,
         placements: Placements,
-        changing: Changing,
+        reader: GroupReader,
         stores: Stores,
         guard: Guard,
         clock: Clock,
@@ -41,7 +41,7 @@ class Statuses:
         self._runtime = runtime
         self._cluster_groups = cluster_groups
         self._placements = placements
-        self._changing = changing
+        self._reader = reader
         self._stores = stores
         self._guard = guard
         self._clock = clock
@@ -90,7 +90,7 @@ class Statuses:
 
     def _known_here(self, group: str) -> GroupStatus:
         """Its state is UNKNOWN where it is passed through. Raises NotKnown, Refused."""
-        coordinator = self._changing.coordinator(group)
+        coordinator = self._reader.coordinator(group)
         hands, word = coordinator.hands_of(group), coordinator.hands().get(group)
         if hands is None:
             raise not_heard_of(group)

@@ -17,7 +17,8 @@ from protocol.own.state_log import IN_ZOOKEEPER, ZOOKEEPER_IS_RIGHT, Hands, Step
 from shim.counted import some_of
 from shim.migration.compared import differences_to_cluster, refused, without
 from shim.migration.hands.placements import SERVED
-from shim.migration.moving.changing import Changing
+from shim.migration.moving.locks import GroupLocks, LockedGroup
+from shim.migration.reader import GroupReader
 from shim.migration.stores import Stores
 from shim.migration.words import STEP_NAMES, Difference, Refused, Verified
 from shim.offsets.store import StoreError, StoreUnavailable
@@ -34,30 +35,31 @@ _STEP_SECONDS: Final = 30.0
 class Stepping:
     """For the event loop."""
 
-    def __init__(self, changing: Changing, stores: Stores) -> None:
-        self._changing = changing
+    def __init__(self, locks: GroupLocks, reader: GroupReader, stores: Stores) -> None:
+        self._locks = locks
+        self._reader = reader
         self._stores = stores
 
     async def move(self, group: str, step: Step, cause: str) -> None:
         """From the step at which the group is. Raises Refused."""
-        async with self._changing.group(group, SERVED, "is not served by the shim") as placement:
-            coordinator = self._changing.coordinator(group)
+        async with self._locks.locked(group, SERVED, "is not served by the shim") as locked:
+            coordinator = self._reader.coordinator(group)
             before = coordinator.step_of(group)
             if before in IN_ZOOKEEPER:
                 await self._look_at_consumers(group, step)
-            await self._changing.quiet(group, placement)
+            await locked.quiet()
             if step in ZOOKEEPER_IS_RIGHT:  # which knows none
-                self._changing.not_in_transaction(group)
+                locked.not_in_transaction()
             if before in IN_ZOOKEEPER or step in IN_ZOOKEEPER:
                 limit = asyncio.timeout(_STEP_SECONDS)
                 try:
                     async with limit:
-                        await self._with_zookeeper(group, before, step, cause, limit)
+                        await self._with_zookeeper(locked, before, step, cause, limit)
                 except TimeoutError:
                     raise Refused(f"group {group}: ZooKeeper takes longer than {_STEP_SECONDS:g} s") from None
             else:
                 await self._with_cluster(group, step)
-                await self._take(group, step, cause)
+                await self._take(locked, step, cause)
             log.info("group %s: %s from now on, it was %s (%s)", group, STEP_NAMES[step], STEP_NAMES[before], cause)
 
     async def hindrance(self, group: str, before: Step, step: Step, within_seconds: float) -> str:
@@ -68,10 +70,12 @@ class Stepping:
                 await self._look_at_consumers(group, step)
         except Refused as error:
             return str(error)
-        return await self._changing.in_cluster(group, within_seconds) if step is Step.UPSTREAM_DUAL else ""
+        return await self._reader.in_cluster(group, within_seconds) if step is Step.UPSTREAM_DUAL else ""
 
-    async def _with_zookeeper(self, group: str, before: Step, step: Step, cause: str, limit: asyncio.Timeout) -> None:
-        zookeeper = self._stores.zookeeper
+    async def _with_zookeeper(
+        self, locked: LockedGroup, before: Step, step: Step, cause: str, limit: asyncio.Timeout
+    ) -> None:
+        group, zookeeper = locked.group, self._stores.zookeeper
         if before not in IN_ZOOKEEPER:
             await self._bring(group)
         differing: list[Difference] = []
@@ -86,7 +90,7 @@ class Stepping:
                 if step not in ZOOKEEPER_IS_RIGHT:
                     await zookeeper.note_all(group, there)
                 limit.reschedule(None)  # what is decided from here on is, however long it takes
-                await self._take(group, step, cause)
+                await self._take(locked, step, cause)
                 if step in IN_ZOOKEEPER:
                     zookeeper.enter(group, there)
                 else:
@@ -113,7 +117,7 @@ class Stepping:
 
     async def _with_cluster(self, group: str, step: Step) -> None:
         """To or from a step at which the cluster's own offsets are kept up to date before anybody is answered."""
-        if step is Step.UPSTREAM_DUAL and (who := await self._changing.in_cluster(group)):
+        if step is Step.UPSTREAM_DUAL and (who := await self._reader.in_cluster(group)):
             raise Refused(who)
         try:
             differing = await self._cluster_differences(group, _STEP_SECONDS)
@@ -126,21 +130,21 @@ class Stepping:
         if differing:
             raise refused(group, differing, f"it cannot be {STEP_NAMES[step]}")
 
-    async def _take(self, group: str, step: Step, cause: str) -> None:
-        from_zookeeper = self._changing.coordinator(group).from_zookeeper(group)
-        await self._changing.take_in_hand(group, Hands.SERVED, cause, step, from_zookeeper=from_zookeeper)
+    async def _take(self, locked: LockedGroup, step: Step, cause: str) -> None:
+        from_zookeeper = self._reader.coordinator(locked.group).from_zookeeper(locked.group)
+        await locked.take_in_hand(Hands.SERVED, cause, step, from_zookeeper=from_zookeeper)
 
     async def verify(self, group: str, within_seconds: float) -> Verified:
         """Compare what the log has with every other place that has to have it. ``within_seconds``: how long a broker is
         waited for. Raises Refused, UpstreamError, StoreError."""
-        step = self._changing.coordinator(group).step_of(group)
+        step = self._reader.coordinator(group).step_of(group)
         differing: list[Difference] = []
         if step in IN_ZOOKEEPER:
             self._stores.in_sight()
             differing += await _lasting(partial(self._zookeeper_differences, group))
         if step is Step.UPSTREAM_DUAL or self._stores.mirror.is_on:
             differing += await _lasting(partial(self._cluster_differences, group, within_seconds))
-        return Verified(group, len(await self._changing.own_offsets(group)), differing)
+        return Verified(group, len(await self._reader.own_offsets(group)), differing)
 
     async def _zookeeper_differences(self, group: str) -> list[Difference]:
         await self._stores.zookeeper.refresh(group)
@@ -154,8 +158,8 @@ class Stepping:
         except TimeoutError:
             what = f"the cluster has not said in {within_seconds:g} s that it has the newest offsets"
             raise StoreUnavailable(what) from None
-        there = await self._changing.cluster_offsets(group, within_seconds)
-        own = without(await self._changing.own_offsets(group), self._stores.mirror.nowhere(group))
+        there = await self._reader.cluster_offsets(group, within_seconds)
+        own = without(await self._reader.own_offsets(group), self._stores.mirror.nowhere(group))
         return differences_to_cluster(own, there)
 
 

@@ -34,8 +34,9 @@ from shim.migration.dual.lookup import Lookup
 from shim.migration.feeding import Feeding
 from shim.migration.hands.placements import SERVED, Placements, Whose
 from shim.migration.mirror.mirror import Mirror
-from shim.migration.moving.changing import Changing
+from shim.migration.moving.locks import GroupLocks
 from shim.migration.moving.stepping import Stepping
+from shim.migration.reader import GroupReader
 from shim.migration.stores import Stores
 from shim.offsets.cluster.groups import ClusterGroups
 from shim.offsets.zookeeper.ensemble import Ensemble
@@ -86,7 +87,9 @@ class ShimProcess:
         self.stores = Stores(runtime, Mirror(runtime, cluster, SETTINGS), self.dual_commit)
         self.feeding = Feeding(runtime, self.stores.mirror, self.dual_commit)
         self.placements = Placements(runtime, cluster, SETTINGS, passed_by, Lookup(self.dual_commit.store))
-        self.stepping = Stepping(Changing(runtime, cluster, self.placements, SETTINGS), self.stores)
+        reader = GroupReader(runtime, cluster, self.placements)
+        locks = GroupLocks(runtime, cluster, self.placements, reader, SETTINGS)
+        self.stepping = Stepping(locks, reader, self.stores)
         runtime.admit()
 
     def start(self) -> None:
