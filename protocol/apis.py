@@ -193,5 +193,5 @@ _MODULES = (
     write_txn_markers,
 )
 
-# By key. An API that is not here has no schema, and can only be forwarded as it is.
+# By key. An API that is not here has no schema, and can only be passed on as it is.
 APIS: dict[int, Api[Any, Any]] = {module.API.key: module.API for module in _MODULES}

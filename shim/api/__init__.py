@@ -3,17 +3,17 @@
 from compat.translation import Context
 from shim.api.call import Call, Served, Services
 from shim.api.entrusted import EntrustedRequests
-from shim.api.route import Authenticates, Forwarded, Refused, Rewritten, Route, treatment
+from shim.api.route import AsIs, Authenticates, Refused, Rewritten, Route, treatment
 from shim.api.table import OFFERED, ROUTES
 
 __all__ = [
     "OFFERED",
     "ROUTES",
+    "AsIs",
     "Authenticates",
     "Call",
     "Context",
     "EntrustedRequests",
-    "Forwarded",
     "Refused",
     "Rewritten",
     "Route",

@@ -1,4 +1,4 @@
-"""DescribeCluster (key 60, KIP-700): forwarded; in the response each broker stands at the shim's port."""
+"""DescribeCluster (key 60, KIP-700): passed on; in the response each broker stands at the shim's port."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Metadata (key 3): forwarded; in the response each broker stands at the shim's port for its node id."""
+"""Metadata (key 3): passed on; in the response each broker stands at the shim's port for its node id."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Produce (key 0): forwarded. From v10 on the response may name the new leader's address (KIP-951)."""
+"""Produce (key 0): passed on. From v10 on the response may name the new leader's address (KIP-951)."""
 
 from __future__ import annotations
 

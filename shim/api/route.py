@@ -1,6 +1,6 @@
 """What can be done with a version of an API.
 
-``Forwarded`` passes request and response as they are. ``Rewritten`` passes the request and changes the response.
+``AsIs`` passes request and response on as they are. ``Rewritten`` passes the request on, and changes the response.
 ``Served`` answers by itself, or by asking the broker as that client. ``Translated`` does so for versions that brokers
 dropped (``compat``). ``Refused`` answers with an error. ``Authenticates`` is between client and broker, and the
 connection reads along.
@@ -17,7 +17,7 @@ from protocol.apis import ApiKey
 from shim.api.call import OrderedConnection, Served, Services
 
 
-class Forwarded(NamedTuple):
+class AsIs(NamedTuple):
     pass
 
 
@@ -42,9 +42,9 @@ class Authenticates(NamedTuple):
 
 Answered: TypeAlias = Callable[[bytes | memoryview, int, int, int], tuple[bool | None, int]]
 Several: TypeAlias = Callable[[Services, OrderedConnection, bytes, int, int], int]
-Disposition: TypeAlias = Forwarded | Rewritten | Served | Refused | Authenticates
+Disposition: TypeAlias = AsIs | Rewritten | Served | Refused | Authenticates
 
-_PASSED_ON: Final = (Forwarded, Rewritten)
+_PASSED_ON: Final = (AsIs, Rewritten)
 
 
 class Decides(Enum):
@@ -100,7 +100,7 @@ class Route:
 
 
 _TREATMENTS: Final[dict[type, str]] = {
-    Forwarded: "forwarded",
+    AsIs: "forwarded",
     Rewritten: "rewritten",
     Served: "served",
     Translated: "translated",
@@ -110,5 +110,5 @@ _TREATMENTS: Final[dict[type, str]] = {
 
 
 def treatment(route: Route) -> str:
-    """What is done with such requests, in a word."""
+    """What is done with such requests, in a word, as metrics have it."""
     return _TREATMENTS[type(route.disposition)]

@@ -1,4 +1,4 @@
-"""ShareAcknowledge (key 79, KIP-932): forwarded. The response may name the new leader's address."""
+"""ShareAcknowledge (key 79, KIP-932): passed on. The response may name the new leader's address."""
 
 from __future__ import annotations
 

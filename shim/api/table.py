@@ -4,8 +4,8 @@ A row names the API's module, which has its versions, answers it, and says what 
 that is about groups it says, too, what its client needs to be allowed (``policies``), and what becomes of it in
 whosever hands the groups are (``hands``). What is not here is not advertised, and refused when it comes.
 
-The newest version of a forwarded API is the newest of Kafka 4.3: in one that is newer a broker's address might hide.
-Fetch ends at v15 for that reason (v16 names new leaders by address, KIP-951), and so does DescribeQuorum at v1.
+The newest version of an API that is passed on is the newest of Kafka 4.3: in one that is newer a broker's address might
+hide. Fetch ends at v15 for that reason (v16 names new leaders by address, KIP-951), and so does DescribeQuorum at v1.
 Not here: what only brokers ask each other.
 """
 
@@ -55,7 +55,7 @@ from shim.api.hands.passing import Newer
 from shim.api.heartbeat_of_another_kind import HeartbeatOfAnotherKind
 from shim.api.none_of_a_kind import NONE_OF_OTHER_KINDS
 from shim.api.policies import commits, fetches, groups, membership
-from shim.api.route import Answered, Authenticates, Decides, Forwarded, Refused, Rewritten, Route, Several, Translated
+from shim.api.route import Answered, AsIs, Authenticates, Decides, Refused, Rewritten, Route, Several, Translated
 
 
 class _Handler(Protocol):
@@ -79,8 +79,8 @@ class _Describer(_Handler, Protocol):
     def DESCRIBES(self) -> Describes: ...  # noqa: N802
 
 
-def _forwarded(key: ApiKey, oldest: int, newest: int, answered: Answered | None = None) -> Route:
-    return Route(key, oldest, newest, Forwarded(), answered)
+def _as_is(key: ApiKey, oldest: int, newest: int, answered: Answered | None = None) -> Route:
+    return Route(key, oldest, newest, AsIs(), answered)
 
 
 def _rewritten(module: ModuleType, answered: Answered | None = None) -> Route:
@@ -140,10 +140,10 @@ def _describes(module: _Describer) -> Route:
 
 TABLE: Final[tuple[Route, ...]] = (
     *map(_translated, map(ApiKey, TRANSLATIONS)),
-    _forwarded(ApiKey.PRODUCE, 3, produce.VERSIONS[0] - 1, produce.answered),
+    _as_is(ApiKey.PRODUCE, 3, produce.VERSIONS[0] - 1, produce.answered),
     _rewritten(produce, produce.answered),
-    _forwarded(ApiKey.FETCH, 4, 15),
-    _forwarded(ApiKey.LIST_OFFSETS, 1, 11),
+    _as_is(ApiKey.FETCH, 4, 15),
+    _as_is(ApiKey.LIST_OFFSETS, 1, 11),
     _rewritten(metadata),
     _about_one(
         offset_commit,
@@ -187,52 +187,52 @@ TABLE: Final[tuple[Route, ...]] = (
     *map(_describes, NONE_OF_OTHER_KINDS),
     _answered(share_fetch),
     _rewritten(share_acknowledge),
-    _forwarded(ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS, 0, 1),
-    _forwarded(ApiKey.ALTER_SHARE_GROUP_OFFSETS, 0, 0),
-    _forwarded(ApiKey.DELETE_SHARE_GROUP_OFFSETS, 0, 0),
+    _as_is(ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS, 0, 1),
+    _as_is(ApiKey.ALTER_SHARE_GROUP_OFFSETS, 0, 0),
+    _as_is(ApiKey.DELETE_SHARE_GROUP_OFFSETS, 0, 0),
     _answered(api_versions),
     Route(ApiKey.API_VERSIONS, api_versions.VERSIONS[1] + 1, 127, Refused(api_versions.too_new)),
     Route(ApiKey.SASL_HANDSHAKE, 0, 1, Authenticates()),
     Route(ApiKey.SASL_AUTHENTICATE, 0, 2, Authenticates()),
-    _forwarded(ApiKey.CREATE_TOPICS, 2, 7),
-    _forwarded(ApiKey.DELETE_TOPICS, 1, 6),
-    _forwarded(ApiKey.DELETE_RECORDS, 0, 2),
-    _forwarded(ApiKey.INIT_PRODUCER_ID, 0, 5),
-    _forwarded(ApiKey.OFFSET_FOR_LEADER_EPOCH, 2, 4),
-    _forwarded(ApiKey.ADD_PARTITIONS_TO_TXN, 0, 3),
-    _forwarded(ApiKey.ADD_OFFSETS_TO_TXN, 0, 4),
-    _forwarded(ApiKey.END_TXN, 0, 5),
-    _forwarded(ApiKey.DESCRIBE_ACLS, 1, 3),
-    _forwarded(ApiKey.CREATE_ACLS, 1, 3),
-    _forwarded(ApiKey.DELETE_ACLS, 1, 3),
-    _forwarded(ApiKey.DESCRIBE_CONFIGS, 1, 4),
-    _forwarded(ApiKey.ALTER_CONFIGS, 0, 2),
-    _forwarded(ApiKey.ALTER_REPLICA_LOG_DIRS, 1, 2),
-    _forwarded(ApiKey.DESCRIBE_LOG_DIRS, 1, 5),
-    _forwarded(ApiKey.CREATE_PARTITIONS, 0, 3),
-    _forwarded(ApiKey.CREATE_DELEGATION_TOKEN, 1, 3),
-    _forwarded(ApiKey.RENEW_DELEGATION_TOKEN, 1, 2),
-    _forwarded(ApiKey.EXPIRE_DELEGATION_TOKEN, 1, 2),
-    _forwarded(ApiKey.DESCRIBE_DELEGATION_TOKEN, 1, 3),
-    _forwarded(ApiKey.ELECT_LEADERS, 0, 2),
-    _forwarded(ApiKey.INCREMENTAL_ALTER_CONFIGS, 0, 1),
-    _forwarded(ApiKey.ALTER_PARTITION_REASSIGNMENTS, 0, 1),
-    _forwarded(ApiKey.LIST_PARTITION_REASSIGNMENTS, 0, 0),
-    _forwarded(ApiKey.DESCRIBE_CLIENT_QUOTAS, 0, 1),
-    _forwarded(ApiKey.ALTER_CLIENT_QUOTAS, 0, 1),
-    _forwarded(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, 0, 0),
-    _forwarded(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, 0, 0),
-    _forwarded(ApiKey.DESCRIBE_QUORUM, 0, 1),
-    _forwarded(ApiKey.UPDATE_FEATURES, 0, 2),
+    _as_is(ApiKey.CREATE_TOPICS, 2, 7),
+    _as_is(ApiKey.DELETE_TOPICS, 1, 6),
+    _as_is(ApiKey.DELETE_RECORDS, 0, 2),
+    _as_is(ApiKey.INIT_PRODUCER_ID, 0, 5),
+    _as_is(ApiKey.OFFSET_FOR_LEADER_EPOCH, 2, 4),
+    _as_is(ApiKey.ADD_PARTITIONS_TO_TXN, 0, 3),
+    _as_is(ApiKey.ADD_OFFSETS_TO_TXN, 0, 4),
+    _as_is(ApiKey.END_TXN, 0, 5),
+    _as_is(ApiKey.DESCRIBE_ACLS, 1, 3),
+    _as_is(ApiKey.CREATE_ACLS, 1, 3),
+    _as_is(ApiKey.DELETE_ACLS, 1, 3),
+    _as_is(ApiKey.DESCRIBE_CONFIGS, 1, 4),
+    _as_is(ApiKey.ALTER_CONFIGS, 0, 2),
+    _as_is(ApiKey.ALTER_REPLICA_LOG_DIRS, 1, 2),
+    _as_is(ApiKey.DESCRIBE_LOG_DIRS, 1, 5),
+    _as_is(ApiKey.CREATE_PARTITIONS, 0, 3),
+    _as_is(ApiKey.CREATE_DELEGATION_TOKEN, 1, 3),
+    _as_is(ApiKey.RENEW_DELEGATION_TOKEN, 1, 2),
+    _as_is(ApiKey.EXPIRE_DELEGATION_TOKEN, 1, 2),
+    _as_is(ApiKey.DESCRIBE_DELEGATION_TOKEN, 1, 3),
+    _as_is(ApiKey.ELECT_LEADERS, 0, 2),
+    _as_is(ApiKey.INCREMENTAL_ALTER_CONFIGS, 0, 1),
+    _as_is(ApiKey.ALTER_PARTITION_REASSIGNMENTS, 0, 1),
+    _as_is(ApiKey.LIST_PARTITION_REASSIGNMENTS, 0, 0),
+    _as_is(ApiKey.DESCRIBE_CLIENT_QUOTAS, 0, 1),
+    _as_is(ApiKey.ALTER_CLIENT_QUOTAS, 0, 1),
+    _as_is(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, 0, 0),
+    _as_is(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, 0, 0),
+    _as_is(ApiKey.DESCRIBE_QUORUM, 0, 1),
+    _as_is(ApiKey.UPDATE_FEATURES, 0, 2),
     _rewritten(describe_cluster),
-    _forwarded(ApiKey.DESCRIBE_PRODUCERS, 0, 0),
-    _forwarded(ApiKey.UNREGISTER_BROKER, 0, 0),
-    _forwarded(ApiKey.DESCRIBE_TRANSACTIONS, 0, 0),
-    _forwarded(ApiKey.LIST_TRANSACTIONS, 0, 2),
-    _forwarded(ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, 0, 0),
-    _forwarded(ApiKey.PUSH_TELEMETRY, 0, 0),
-    _forwarded(ApiKey.LIST_CONFIG_RESOURCES, 0, 1),
-    _forwarded(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, 0),
+    _as_is(ApiKey.DESCRIBE_PRODUCERS, 0, 0),
+    _as_is(ApiKey.UNREGISTER_BROKER, 0, 0),
+    _as_is(ApiKey.DESCRIBE_TRANSACTIONS, 0, 0),
+    _as_is(ApiKey.LIST_TRANSACTIONS, 0, 2),
+    _as_is(ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, 0, 0),
+    _as_is(ApiKey.PUSH_TELEMETRY, 0, 0),
+    _as_is(ApiKey.LIST_CONFIG_RESOURCES, 0, 1),
+    _as_is(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, 0),
 )
 
 ROUTES: Final[Mapping[int, Route]] = {

@@ -32,7 +32,7 @@ class ForwardingClient(Protocol):
     """The client's half, told what happens at the broker's."""
 
     @property
-    def mid_forward(self) -> bool:
+    def mid_passing(self) -> bool:
         """Whether the beginning of a request has been passed on, and its end has not."""
 
     def broker_full(self) -> None:
@@ -95,7 +95,7 @@ class BrokerSide:
         self._unanswered = False
         self._closed = False
 
-    # What the client's half wants. The bytes of a request follow with `forward`.
+    # What the client's half wants. The bytes of a request follow with `pass_on`.
 
     def expect_stream(self, correlation_id: int) -> None:
         """A request begins whose response takes the next place in the queue, as its bytes come."""
@@ -127,7 +127,7 @@ class BrokerSide:
         self._open()
         self._unanswered = True
 
-    def forward(self, data: bytes | memoryview) -> None:
+    def pass_on(self, data: bytes | memoryview) -> None:
         if self._link is not None:
             self._traffic.to_brokers += len(data)
             self._link.write(data)
@@ -143,7 +143,7 @@ class BrokerSide:
         begins, ends = _REQUEST_ID.start, _REQUEST_ID.stop
         correlation_id = int.from_bytes(own, "big", signed=True)
         self.expect_whole(correlation_id, collect, prompt=prompt, handed_over_as=theirs)
-        self.forward(b"".join((frame[:begins], own, memoryview(frame)[ends:])))
+        self.pass_on(b"".join((frame[:begins], own, memoryview(frame)[ends:])))
 
     def ask(self, frame: bytes, *, prompt: bool = True) -> Awaitable[bytes]:
         """As :meth:`exchange`; gives the response's frame. Awaiting it raises :class:`ConnectionError`, also where the
@@ -195,7 +195,7 @@ class BrokerSide:
 
     def link_lost(self, reason: str, *, orderly: bool) -> None:
         self._link = None
-        idle = not self._responses.owed and not self._client.mid_forward and not self._unanswered
+        idle = not self._responses.owed and not self._client.mid_passing and not self._unanswered
         if orderly and idle and self._reopens:
             # An idle connection that the broker gave up; the next request that needs one opens it again.
             self._responses = ResponseReader(self.queue)

@@ -1,7 +1,7 @@
 """The client's half of the stream, pure: bytes in, requests out.
 
-A request that is forwarded is never held: its bytes go on as they come, whatever its size. A request that the shim
-answers is handed over whole. Where one ends and the next begins is all that is read of a forwarded request, unless its
+A request that is passed on is never held: its bytes go on as they come, whatever its size. A request that the shim
+answers is handed over whole. Where one ends and the next begins is all that is read of what is passed on, unless its
 route has to look into its beginning to know whether a response will come.
 """
 
@@ -22,8 +22,8 @@ _SIZE = 4
 _BEFORE_BEGINNING = _HEAD.size
 # Bytes of a beginning that are kept, to know the next one like it again.
 _KEPT_BEGINNING = 512
-# Bytes within which a forwarded request must say whether it will be answered. Two strings of 32,767 bytes, the longest
-# that there are, may come before that, and a little.
+# Bytes within which a request that is passed on must say whether it will be answered. Two strings of 32,767 bytes, the
+# longest that there are, may come before that, and a little.
 MAX_BEGINNING = 2 * 32_767 + 1_024
 
 _new: Final[Any] = tuple.__new__  # it skips the constructors of named tuples
@@ -76,10 +76,10 @@ class RequestSink(Protocol[RouteIn]):
     def admit(self, size: int) -> bool:
         """Whether there is room for a request of so many bytes; if not, the sink is stopped until there is."""
 
-    def forward_begins(self, head: Head, route: RouteIn, *, answered: bool) -> None:
+    def passing_begins(self, head: Head, route: RouteIn, *, answered: bool) -> None:
         """A request that is passed on begins; ``answered`` is False when no response will come."""
 
-    def forward(self, data: bytes | memoryview) -> None:
+    def pass_on(self, data: bytes | memoryview) -> None:
         """Bytes of requests that have begun, to be passed on as they are."""
 
     def request(self, head: Head, route: RouteIn, frame: bytes) -> None:
@@ -113,7 +113,7 @@ class RequestReader(Generic[RouteT]):
         self._tail = bytearray()
         # Bytes that the tail must have for more to be said of it.
         self._wanted = 0
-        self._forwarding = 0
+        self._left_to_pass = 0
         self._collecting = 0
         self._collected: list[bytes] = []
         self._pending: tuple[Head, RouteT] | None = None
@@ -123,7 +123,7 @@ class RequestReader(Generic[RouteT]):
     @property
     def mid_request(self) -> bool:
         """Whether a request has begun, its head read, and not ended."""
-        return bool(self._forwarding or self._collecting)
+        return bool(self._left_to_pass or self._collecting)
 
     @property
     def unfinished(self) -> object | None:
@@ -133,14 +133,14 @@ class RequestReader(Generic[RouteT]):
         return self._partial if self._collecting or self._tail else None
 
     @property
-    def forwarding(self) -> int:
+    def left_to_pass(self) -> int:
         """Bytes that are to come of the request that is passed on."""
-        return self._forwarding
+        return self._left_to_pass
 
     @property
-    def mid_forward(self) -> bool:
+    def mid_passing(self) -> bool:
         """Whether the beginning of a request has been passed on, and its end has not."""
-        return bool(self._forwarding)
+        return bool(self._left_to_pass)
 
     def serve(
         self,
@@ -174,9 +174,9 @@ class RequestReader(Generic[RouteT]):
             return
         end = len(data)
         position = run = 0  # data[run:position] is to be passed on
-        if self._forwarding:
-            position = min(self._forwarding, end)
-            self._forwarding -= position
+        if self._left_to_pass:
+            position = min(self._left_to_pass, end)
+            self._left_to_pass -= position
         elif self._collecting:
             position = run = self._collect(data, 0, sink)
         unpack_head = _HEAD.unpack_from
@@ -196,15 +196,15 @@ class RequestReader(Generic[RouteT]):
                         self._wanted = wanted
                         break
                     answered = says
-                sink.forward_begins(head, route, answered=answered)
+                sink.passing_begins(head, route, answered=answered)
                 if frame_end > end:
-                    self._forwarding = frame_end - end
+                    self._left_to_pass = frame_end - end
                     position = end
                     break
                 position = frame_end
                 continue
             if run < position:
-                sink.forward(data[run:position])
+                sink.pass_on(data[run:position])
                 run = position
             if size > self._small and not sink.admit(size):
                 break
@@ -221,7 +221,7 @@ class RequestReader(Generic[RouteT]):
                 self._pending, self._collecting = (head, route), size + 4
                 position = run = self._collect(data, position, sink)
         if run < position:
-            sink.forward(data if position - run == end else data[run:position])
+            sink.pass_on(data if position - run == end else data[run:position])
         if position < end:
             self._keep(data, position, had_tail=had_tail)
         if len(self._tail) >= _SIZE and not sink.stopped:  # what comes after a stop may be no request

@@ -98,7 +98,7 @@ class SaslSide:
         self._client.pause_requests()
         self._answer_is_due = True
         self._broker.expect_token(partial(self._answered, self._authentication.token_answered, respond))
-        self._broker.forward(frame)
+        self._broker.pass_on(frame)
 
     def close(self) -> None:
         self._closed = True
@@ -160,7 +160,7 @@ class SaslSide:
     def _look_after(self) -> None:
         """Have the broker answer something, unless nobody is active, and the broker may think so too."""
         self._look_later()
-        busy = self._look_is_due or self._answer_is_due or self._requests.mid_forward
+        busy = self._look_is_due or self._answer_is_due or self._requests.mid_passing
         if self._client.take_active() and not busy and self._authentication.phase is Phase.AUTHENTICATED:
             self._look_is_due = True
             self._broker.exchange(_PING, self._looked_after)

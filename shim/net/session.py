@@ -144,7 +144,7 @@ class ClientSession(asyncio.BufferedProtocol):
         self._sessions.add(self)
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        return READ_BUFFER.room(min(self._requests.forwarding + READ_BEHIND, self._intake.room))
+        return READ_BUFFER.room(min(self._requests.left_to_pass + READ_BEHIND, self._intake.room))
 
     def buffer_updated(self, nbytes: int) -> None:
         self.data_received(READ_BUFFER.taken(nbytes))
@@ -185,7 +185,7 @@ class ClientSession(asyncio.BufferedProtocol):
     def admit(self, size: int) -> bool:
         return self._room.admit(size)
 
-    def forward_begins(self, head: Head, route: Route, *, answered: bool) -> None:
+    def passing_begins(self, head: Head, route: Route, *, answered: bool) -> None:
         self._counted[head.api_key << 16 | head.api_version] += 1
         if not answered:
             self._broker.expect_nothing()
@@ -199,9 +199,9 @@ class ClientSession(asyncio.BufferedProtocol):
         if self._queue.pending >= MAX_PENDING:
             self._intake.stop(Stop.TOO_MANY)
 
-    def forward(self, data: bytes | memoryview) -> None:
+    def pass_on(self, data: bytes | memoryview) -> None:
         self._intake.passed_on += len(data)
-        self._broker.forward(data)
+        self._broker.pass_on(data)
 
     def several(self, route: Route, data: bytes, position: int) -> int:
         assert route.several is not None
@@ -283,7 +283,7 @@ class ClientSession(asyncio.BufferedProtocol):
 
     def tell(self, frame: bytes) -> None:
         self._broker.expect_nothing()
-        self._broker.forward(frame)
+        self._broker.pass_on(frame)
 
     def pause_requests(self) -> None:
         self._intake.stop(Stop.UNDECIDED)
@@ -330,8 +330,8 @@ class ClientSession(asyncio.BufferedProtocol):
     # What the broker's half asks and tells.
 
     @property
-    def mid_forward(self) -> bool:
-        return self._requests.mid_forward
+    def mid_passing(self) -> bool:
+        return self._requests.mid_passing
 
     def broker_full(self) -> None:
         self._intake.stop(Stop.BROKER_FULL)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from protocol.apis import APIS, ApiKey
-from shim.api import OFFERED, ROUTES, Forwarded, Rewritten, Served
+from shim.api import OFFERED, ROUTES, AsIs, Rewritten, Served
 from shim.api.table import TABLE
 
 # Of share groups, Kafka 4.3: the shim serves none, and the cluster refuses them for a group that is none.
@@ -26,7 +26,7 @@ def test_a_response_that_can_hold_an_address_is_never_passed_on_as_it_is() -> No
     for key, first in FIRST_WITH_ADDRESS.items():
         for version in range(first, 64):
             route = ROUTES.get(key << 16 | version)
-            assert route is None or not isinstance(route.disposition, Forwarded), (key, version)
+            assert route is None or not isinstance(route.disposition, AsIs), (key, version)
 
 
 def test_requests_about_a_group_are_looked_at() -> None:

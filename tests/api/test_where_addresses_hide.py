@@ -12,7 +12,7 @@ from types import ModuleType
 import kio.schema
 import pytest
 
-from shim.api import ROUTES, Forwarded
+from shim.api import ROUTES, AsIs
 from shim.api.table import TABLE
 
 # Fields that say where something is reached. A field of another name that ends so is looked at, too.
@@ -56,16 +56,12 @@ def addresses(entity: type) -> list[str]:
     return [path for path in fields(entity) if path.rpartition(".")[2].endswith(ADDRESS)]
 
 
-FORWARDED = sorted(
-    {
-        (route.key.name.lower(), key & 0xFFFF)
-        for key, route in ROUTES.items()
-        if isinstance(route.disposition, Forwarded)
-    }
+AS_IS = sorted(
+    {(route.key.name.lower(), key & 0xFFFF) for key, route in ROUTES.items() if isinstance(route.disposition, AsIs)}
 )
 
 
-@pytest.mark.parametrize(("name", "version"), FORWARDED)
+@pytest.mark.parametrize(("name", "version"), AS_IS)
 def test_no_response_that_is_passed_on_as_it_is_has_room_for_an_address(name: str, version: int) -> None:
     assert name in KNOWN_MODULES
     entity = response(name, version)
@@ -84,6 +80,6 @@ def test_the_search_finds_what_there_is_to_find() -> None:
 
 
 def test_every_api_is_looked_at() -> None:
-    assert {name for name, _ in FORWARDED} == {
-        route.key.name.lower() for route in TABLE if isinstance(route.disposition, Forwarded)
+    assert {name for name, _ in AS_IS} == {
+        route.key.name.lower() for route in TABLE if isinstance(route.disposition, AsIs)
     }

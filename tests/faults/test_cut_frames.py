@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import pytest
 
-from shim.api import Forwarded, Route, Served
+from shim.api import AsIs, Route, Served
 from shim.api.table import TABLE
 from tests.net.bench import Bench, BrokerConnection, Client, bench, fetch, response
 from tests.waiting import until
@@ -19,7 +19,7 @@ from tests.waiting import until
 NAMES = [f"{route.key.name}-v{route.last}" for route in TABLE]
 BROKERS_OWN = [route for route in TABLE if not isinstance(route.disposition, Served) and route.is_passed_on]
 # Produce's, from that version on, and of the rewritten ones, cannot be told by pattern: they are decoded.
-AS_IT_IS = [route for route in BROKERS_OWN if isinstance(route.disposition, Forwarded)]
+AS_IT_IS = [route for route in BROKERS_OWN if isinstance(route.disposition, AsIs)]
 
 
 def frame(route: Route, correlation_id: int, size: int = 200) -> bytes:

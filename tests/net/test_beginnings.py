@@ -32,10 +32,10 @@ class Sink:
     def admit(self, size: int) -> bool:
         return True
 
-    def forward_begins(self, head: Head, route: Route, *, answered: bool) -> None:
+    def passing_begins(self, head: Head, route: Route, *, answered: bool) -> None:
         self.begun.append(answered)
 
-    def forward(self, data: bytes | memoryview) -> None:
+    def pass_on(self, data: bytes | memoryview) -> None:
         self.passed_on += data
 
     def request(self, head: Head, route: Route, frame: bytes) -> None:

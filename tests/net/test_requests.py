@@ -65,12 +65,12 @@ class Sink:
         self.asked.append(size)
         return size <= self.room
 
-    def forward_begins(self, head: Head, route: FakeRoute, *, answered: bool) -> None:
+    def passing_begins(self, head: Head, route: FakeRoute, *, answered: bool) -> None:
         assert route.is_passed_on
         self.begun.append((head.correlation_id, answered))
         self.order.append(head.correlation_id)
 
-    def forward(self, data: bytes | memoryview) -> None:
+    def pass_on(self, data: bytes | memoryview) -> None:
         self.passed_on += data
 
     def several(self, route: FakeRoute, data: bytes, position: int) -> int:
@@ -343,9 +343,9 @@ def test_a_request_that_has_begun_goes_on_after_a_stop(position: int) -> None:
     reader = RequestReader(ROUTES, MAX_BYTES)
     reader.feed(frames[position][:13], sink)
     sink.stop_after = 0
-    begun = (reader.mid_request, reader.mid_forward)
+    begun = (reader.mid_request, reader.mid_passing)
     reader.feed(frames[position][13:] + frames[1], sink)
-    ended = (reader.mid_request, reader.mid_forward)
+    ended = (reader.mid_request, reader.mid_passing)
     assert (begun, ended) == ((True, position == 0), (False, False))
     assert sink.passed_on + b"".join(sink.served) == frames[position]
 

@@ -266,7 +266,7 @@ async def test_a_broker_that_does_not_read_stops_the_client() -> None:
 class Listening:
     """A client's half that writes down what it is told."""
 
-    mid_forward = False
+    mid_passing = False
 
     def __init__(self) -> None:
         self.written = b""
@@ -300,7 +300,7 @@ async def test_a_link_opened_while_the_client_is_full_is_not_read_from() -> None
         client = Listening()
         side = BrokerSide(client, client.write, lambda: shim.addresses, 5.0, overdue=Overdue(5.0, 5.0))
         side.expect_stream(1)
-        side.forward(fetch(1))
+        side.pass_on(fetch(1))
         await until(lambda: client.written == response(1))
         side.client_full(True)
         shim.broker.connections[0].transport.close()
@@ -308,7 +308,7 @@ async def test_a_link_opened_while_the_client_is_full_is_not_read_from() -> None
         await until(lambda: client.drained == 2)
         side.client_full(True)
         side.expect_stream(2)
-        side.forward(fetch(2))
+        side.pass_on(fetch(2))
         await until(lambda: len(shim.broker.connections) == 2)
         await shim.broker.requests(1)
         assert await settle(lambda: len(client.written)) == len(response(1))

@@ -46,10 +46,10 @@ class Said:
     def admit(self, size: int) -> bool:
         return True
 
-    def forward_begins(self, head: Head, route: Route, *, answered: bool) -> None:
+    def passing_begins(self, head: Head, route: Route, *, answered: bool) -> None:
         self.says = ANSWER if answered else NO_ANSWER
 
-    def forward(self, data: bytes | memoryview) -> None:
+    def pass_on(self, data: bytes | memoryview) -> None:
         pass
 
     def request(self, head: Head, route: Route, frame: bytes) -> None:
