@@ -155,19 +155,18 @@ class Decision:
         """Nothing is there again: what is noted of ZooKeeper may say that there was nothing before, too, and after a
         crash nothing else tells that from no change at all."""
         at = (key.topic, key.partition)
-        noted = self.state.written.get(key.group, {}).get(at)
+        last = self.state.written.get(key.group, {}).get(at)
         its = self.state.offsets.committed.get(key.group, *at)
         if its is None:
             return
-        if noted is None:
+        if last is None:
             self.write_written(key.group, {at: WrittenValue(its.offset, ABSENT, about=About.WRITES)})
-        elif noted.replaced == NO_OFFSET:
-            self.write_written(key.group, {at: noted._replace(replaced=NOT_CARRIED)})
-        elif noted.replaced == NOT_CARRIED and noted.offset == NO_OFFSET and its.offset >= 0:
+        elif last.replaced == NO_OFFSET:
+            self.write_written(key.group, {at: last._replace(replaced=NOT_CARRIED)})
+        elif last.replaced == NOT_CARRIED and last.offset == NO_OFFSET and its.offset >= 0:
             # Some offset stood there before one that nobody was about to write; and what was written there since is
             # older than what is deleted, too, where this note is there after a crash and its tombstone is not.
-            note = WrittenValue(its.offset, noted.version - 1, about=About.WRITES)
-            self.write_written(key.group, {at: note})
+            self.write_written(key.group, {at: WrittenValue(its.offset, last.version - 1, about=About.WRITES)})
 
     def tell(self, event: GroupEvent) -> None:
         """Whoever looks after the group."""

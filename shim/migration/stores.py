@@ -13,18 +13,15 @@ from protocol.own.state_log import IN_ZOOKEEPER, ZOOKEEPER_IS_RIGHT, Hands, Step
 from shim.logged_once import LoggedOnce
 from shim.migration.dual.dual_commit import DualCommit
 from shim.migration.mirror.mirror import Mirror
-from shim.offsets.store import Partition, StoreError, StoreUnavailable
+from shim.offsets.store import ANSWER_SECONDS, Partition, StoreError, StoreUnavailable
 from shim.runtime import Runtime
 
 log = logging.getLogger(__name__)
 
 Answer = TypeVar("Answer")
 
-_ANSWER_SECONDS: Final = 4.0
-"""The longest that somebody who asks for offsets, or commits them, waits for another store: behind it on its connection
-a heartbeat may wait, too."""
 _GLANCE_SECONDS: Final = 1.0
-"""And for one that is not right where it differs."""
+"""For so long a store is waited for that is not right where it differs."""
 _AT_ONCE: Final = 8
 """Groups of which something is asked elsewhere for requests."""
 
@@ -201,7 +198,7 @@ class Stores:
 
 
 async def _in_time(
-    group: str, done: Awaitable[Answer], seconds: float = _ANSWER_SECONDS, who: str = "ZooKeeper"
+    group: str, done: Awaitable[Answer], seconds: float = ANSWER_SECONDS, who: str = "ZooKeeper"
 ) -> Answer:
     try:
         async with asyncio.timeout(seconds):

@@ -33,7 +33,7 @@ _SETS_AT_ONCE: Final = 16
 Item = TypeVar("Item")
 
 
-class Step(Enum):
+class Stage(Enum):
     """What is over by then, of either direction. ``SAID``: that the place where it comes to does not count yet.
     ``TOLD``: that it does."""
 
@@ -56,15 +56,15 @@ class Mover:
         self._places = places
         self._own_id = own_id
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="log-move")
-        self.reached: Callable[[int, Step], None] = lambda number, step: None
-        """Called after each step, with the partition's number."""
+        self.reached: Callable[[int, Stage], None] = lambda number, stage: None
+        """Called after each stage, with the partition's number."""
 
     async def settled(self, number: int) -> Place:
         """Where the partition is: of one that was on its way, too, from now on. Raises LogError, OSError, Fenced,
         UpstreamError."""
-        noted = self._places[number]
-        if noted.is_settled:
-            return noted
+        before = self._places[number]
+        if before.is_settled:
+            return before
         async with self._kafka.apart(number):
             said = (await self._kafka.read_back(number)).place
             if said is not None and said.here:
@@ -72,7 +72,7 @@ class Mover:
             elif said is not None and said.directory == self._own_id():
                 place = Place.DIRECTORY
             else:  # this shim has not said anything yet
-                place = _BEFORE[noted]
+                place = _BEFORE[before]
             await self._found(number, place)
             log.warning("__consumer_offsets-%d was on its way, and counts here: %s", number, place)
             if place is Place.DIRECTORY:
@@ -108,16 +108,16 @@ class Mover:
         self._check_may_come(there)
         changes = await self._local.changes(number)
         contents = (await self._from_directory(number)).coordinator.contents
-        self.reached(number, Step.READ)
+        self.reached(number, Stage.READ)
         await self._note(number, Place.TO_TOPIC)
-        self.reached(number, Step.NOTED)
+        self.reached(number, Stage.NOTED)
         try:
             await self._say(number, here=False)
-            self.reached(number, Step.SAID)
+            self.reached(number, Stage.SAID)
             record_sets = on_topic(contents, changes, there.coordinator.contents)
             while some := await self._some(record_sets):
                 await kafka.write_apart(number, some)
-            self.reached(number, Step.WRITTEN)
+            self.reached(number, Stage.WRITTEN)
             found = await kafka.read_back(number)
             if found.place is None or found.place.here or found.place.directory != self._own_id():
                 raise NotMoved("another shim has written to the topic")
@@ -126,11 +126,11 @@ class Mover:
         except Exception:
             await self._found(number, Place.DIRECTORY)  # the topic does not say anything else
             raise
-        self.reached(number, Step.COMPARED)
+        self.reached(number, Stage.COMPARED)
         await self._say(number, here=True)
-        self.reached(number, Step.TOLD)
+        self.reached(number, Stage.TOLD)
         await self._found(number, Place.TOPIC)
-        self.reached(number, Step.SETTLED)
+        self.reached(number, Stage.SETTLED)
         return kafka.served(number, found)
 
     async def to_directory(self, number: int) -> Loaded:
@@ -142,18 +142,18 @@ class Mover:
                 raise NotMoved(f"it is in the data directory of another shim, {found.place.directory}")
             contents = found.coordinator.contents
             before = (await self._from_directory(number)).coordinator.contents
-            self.reached(number, Step.READ)
+            self.reached(number, Stage.READ)
             await self._note(number, Place.TO_DIRECTORY)
-            self.reached(number, Step.NOTED)
+            self.reached(number, Stage.NOTED)
             try:
-                self.reached(number, Step.SAID)  # the topic counts until it says something else
+                self.reached(number, Stage.SAID)  # the topic counts until it says something else
                 offsets = in_directory(contents, before)
                 while some := await self._some(offsets):
                     await local.write_apart(number, some, [])
                 state = state_in_directory(contents, found.changes, before)
                 while some_state := await self._some(state):
                     await local.write_apart(number, [], some_state)
-                self.reached(number, Step.WRITTEN)
+                self.reached(number, Stage.WRITTEN)
                 changes = await local.changes(number)
                 loaded = await self._from_directory(number)
                 await self._compare(contents, found.changes, loaded.coordinator.contents, changes)
@@ -161,11 +161,11 @@ class Mover:
             except Exception:
                 await self._found(number, Place.TOPIC)
                 raise
-            self.reached(number, Step.COMPARED)
+            self.reached(number, Stage.COMPARED)
             await self._say(number, here=False)
-            self.reached(number, Step.TOLD)
+            self.reached(number, Stage.TOLD)
             await self._found(number, Place.DIRECTORY)
-            self.reached(number, Step.SETTLED)
+            self.reached(number, Stage.SETTLED)
             await kafka.release(number)
             return loaded
 

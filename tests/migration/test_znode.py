@@ -79,7 +79,7 @@ def test_verdict(case: Case) -> None:
     if case.before is not None:
         znode.read(StoredOffset(*case.before), case.before[0])
     if case.attempted is not None:
-        znode.noted(WrittenValue(*case.attempted, about=About.STANDS if case.sure else About.WRITES))
+        znode.take_note(WrittenValue(*case.attempted, about=About.STANDS if case.sure else About.WRITES))
     if case.undone != -1:
         znode.undo(case.undone)
     if case.moved:
@@ -192,6 +192,6 @@ def test_it_says_where_it_is() -> None:
     )
     znode.deleted()
     assert str(znode) == "nothing is known to stand there; neither had any last; what is noted is older"
-    znode.noted(WrittenValue(7, 0, replaced=-1))
+    znode.take_note(WrittenValue(7, 0, replaced=-1))
     assert "; 7, version 0, in place of none is noted (STANDS), and not known to have come; " in str(znode)
     assert str(Znode()) == "nothing is known to stand there"

@@ -25,7 +25,7 @@ from shim.kafka_log.backend import KafkaBackend
 from shim.log import LogError
 from shim.log.directory.places import Places
 from shim.relocation.backend import TwoLogs
-from shim.relocation.mover import Mover, Step
+from shim.relocation.mover import Mover, Stage
 from shim.relocation.words import PartitionPlace, Side
 from shim.runtime import Clock, Runtime
 from shim.serve.log_on_disk import Opened, _opened
@@ -186,11 +186,11 @@ class Rig:
                 moved = await self.relocation.changed(moved.turn, WAIT_S)
         return moved.partitions
 
-    async def move_until(self, number: int, to: Side, last: Step) -> None:
-        """One partition, to the end of that step, where the process is killed."""
+    async def move_until(self, number: int, to: Side, last: Stage) -> None:
+        """One partition, to the end of that stage, where the process is killed."""
         killed = asyncio.get_running_loop().create_future()
 
-        def reached(its: int, step: Step) -> None:
+        def reached(its: int, step: Stage) -> None:
             if (its, step) == (number, last):
                 killed.set_result(None)
                 raise Killed

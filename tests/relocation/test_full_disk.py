@@ -13,7 +13,7 @@ from shim.config import Settings
 from shim.demo.parts import Broker
 from shim.log.directory.data_dir import DataDir
 from shim.log.directory.places import Place
-from shim.relocation.mover import Step
+from shim.relocation.mover import Stage
 from shim.relocation.words import CannotMove, Side
 from shim.runtime import open_log
 from shim.serve.log_on_disk import Opened
@@ -43,15 +43,15 @@ def settings(fresh_name: Callable[[], str]) -> Settings:
     return settings_of(f"__moved_{fresh_name()}")
 
 
-@pytest.mark.parametrize("last", Step)
+@pytest.mark.parametrize("last", Stage)
 @pytest.mark.parametrize("to", Side)
 async def test_a_partition_is_served_from_where_it_is(
-    broker: Broker, tmp_path: Path, settings: Settings, to: Side, last: Step, monkeypatch: pytest.MonkeyPatch
+    broker: Broker, tmp_path: Path, settings: Settings, to: Side, last: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The disk is full from the end of that step on."""
     files = FillingFiles()
     # Behind that nothing is written to the directory but where the partition is.
-    has_come = last.value >= (Step.NOTED if to is Side.KAFKA else Step.WRITTEN).value
+    has_come = last.value >= (Stage.NOTED if to is Side.KAFKA else Stage.WRITTEN).value
     there, other = (Place.TOPIC, Place.DIRECTORY) if to is Side.KAFKA else (Place.DIRECTORY, Place.TOPIC)
     place = there if has_come else other
     async with running(broker.bootstrap_servers, tmp_path / "d", files, settings, monkeypatch) as shim:
@@ -81,7 +81,7 @@ async def test_where_it_is_is_noted_once_there_is_room(
     files = FillingFiles()
     async with running(broker.bootstrap_servers, tmp_path / "d", files, settings, monkeypatch) as shim:
         await shim.fill(1)
-        fill_at(shim, files, Step.TOLD)
+        fill_at(shim, files, Stage.TOLD)
         assert {each.log for each in await shim.tried(Side.KAFKA)} == {"kafka"}
         before = shim.state(1)
         with pytest.raises(CannotMove, match="No space left on device"):
@@ -93,10 +93,10 @@ async def test_where_it_is_is_noted_once_there_is_room(
         assert shim.state(1) == before
 
 
-def fill_at(shim: Rig, files: FillingFiles, last: Step) -> None:
+def fill_at(shim: Rig, files: FillingFiles, last: Stage) -> None:
     """Of partition 1."""
 
-    def reached(number: int, step: Step) -> None:
+    def reached(number: int, step: Stage) -> None:
         if (number, step) == (1, last):
             files.room = 0
 

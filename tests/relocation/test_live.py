@@ -119,10 +119,10 @@ def admin() -> str:
 
 KILLED: Final = """
 import os, signal
-from shim.relocation.mover import Mover, Step
+from shim.relocation.mover import Mover, Stage
 
 def reached(number, step):
-    if step is Step.WRITTEN and os.path.exists({file!r}):
+    if step is Stage.WRITTEN and os.path.exists({file!r}):
         os.kill(os.getpid(), signal.SIGKILL)
 
 begun = Mover.__init__

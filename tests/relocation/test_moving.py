@@ -20,7 +20,7 @@ from shim.groups.groups import Groups
 from shim.log import LogError
 from shim.log.directory.places import Place
 from shim.migration.migration import Migration
-from shim.relocation.mover import Step
+from shim.relocation.mover import Stage
 from shim.relocation.others import _called
 from shim.relocation.words import CannotMove, Side
 from shim.serve.health import Health
@@ -81,9 +81,9 @@ async def test_what_is_replayed_of_a_topic_counts(
     assert re.match(r"loaded 2 partitions \(0 from snapshots\), [1-9]\d* records? replayed", told), told
 
 
-@pytest.mark.parametrize("step", Step)
+@pytest.mark.parametrize("step", Stage)
 @pytest.mark.parametrize("to", Side)
-async def test_killed_between_two_steps(broker: Broker, tmp_path: Path, prefix: str, to: Side, step: Step) -> None:
+async def test_killed_between_two_steps(broker: Broker, tmp_path: Path, prefix: str, to: Side, step: Stage) -> None:
     settings = settings_of(prefix)
     data_dir = tmp_path / "d"
     async with running(broker.bootstrap_servers, data_dir, settings) as shim:
@@ -95,7 +95,7 @@ async def test_killed_between_two_steps(broker: Broker, tmp_path: Path, prefix: 
         await shim.move_until(1, to, step)
     async with running(broker.bootstrap_servers, data_dir, settings) as shim:
         # From when the topic has said so on, and not before, it is there.
-        has_come = step in (Step.TOLD, Step.SETTLED)
+        has_come = step in (Stage.TOLD, Stage.SETTLED)
         assert shim.places[1] is _place_of(to if has_come else _other(to))
         assert shim.state(1) == before
         await shim.commit(shim.group_in(1), 77, 7)
@@ -255,13 +255,13 @@ async def test_another_number_of_partitions_than_the_cluster_has_is_told_of(
 @pytest.mark.parametrize(
     ("last", "remedy"),
     [
-        (Step.READ, "see offset-shim log verify"),
-        (Step.NOTED, "put that right, and start the shim again"),
-        (Step.SETTLED, "put that right, and start the shim again"),
+        (Stage.READ, "see offset-shim log verify"),
+        (Stage.NOTED, "put that right, and start the shim again"),
+        (Stage.SETTLED, "put that right, and start the shim again"),
     ],
 )
 async def test_what_is_to_be_done_about_one_is_said_for_where_it_is_looked_for(
-    broker: Broker, tmp_path: Path, prefix: str, last: Step, remedy: str
+    broker: Broker, tmp_path: Path, prefix: str, last: Stage, remedy: str
 ) -> None:
     """Of one that was on its way that is its topic."""
     async with running(broker.bootstrap_servers, tmp_path / "d", settings_of(prefix)) as shim:
@@ -274,7 +274,7 @@ async def test_not_over_what_another_directory_has_moved_there(broker: Broker, t
     settings = settings_of(prefix)
     async with running(broker.bootstrap_servers, tmp_path / "d", settings) as shim:
         await shim.commit(shim.group_in(0), 6)
-        await shim.move_until(0, Side.KAFKA, Step.SETTLED)
+        await shim.move_until(0, Side.KAFKA, Stage.SETTLED)
     async with running(broker.bootstrap_servers, tmp_path / "o", settings) as shim:
         found = await shim.tried(Side.KAFKA)
         assert "was moved there from the data directory" in found[0].trouble

@@ -14,7 +14,7 @@ from shim.kafka_log.owning.outcomes import Fenced
 from shim.kafka_log.owning.owned_topic import OwnedTopic
 from shim.log.directory.places import Place
 from shim.relocation.backend import TwoLogs
-from shim.relocation.mover import Step
+from shim.relocation.mover import Stage
 from shim.relocation.words import Side
 from shim.upstream import UpstreamError
 from tests.relocation.rig import PARTITIONS, WAIT_S, Rig, not_served, running, settings_of
@@ -56,7 +56,7 @@ async def test_who_has_its_log_on_topics_serves_none_that_is_still_to_come(
     async with running(broker.bootstrap_servers, tmp_path / "d", settings) as shim:
         for number in range(PARTITIONS):
             await shim.fill(number)
-        await shim.move_until(0, Side.KAFKA, Step.SETTLED)
+        await shim.move_until(0, Side.KAFKA, Stage.SETTLED)
         left = [number for number in range(PARTITIONS) if shim.places[number] is Place.DIRECTORY]
     assert left
     why = await not_served(broker.bootstrap_servers, tmp_path / "other", settings_of(prefix, "kafka"), left[0])
@@ -145,13 +145,13 @@ async def test_a_stop_amid_a_write_is_in_good_order(
 
         async def never_answered(leader: object, batches: object) -> object:
             answer = await asked(leader, batches)  # type: ignore[arg-type]
-            if Step.NOTED in reached:
+            if Stage.NOTED in reached:
                 sent.set()
                 await asyncio.Event().wait()
             return answer
 
         monkeypatch.setattr(offsets._producer._requests, "_ask", never_answered)
-        reached: list[Step] = []
+        reached: list[Stage] = []
         shim.mover.reached = lambda number, step: reached.append(step)
         shim.backend.wish(1, Place.TOPIC)
         shim.runtime.reload(1)

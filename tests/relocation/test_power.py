@@ -14,7 +14,7 @@ from shim.config import Settings
 from shim.demo.parts import Broker
 from shim.log.directory.data_dir import DataDir
 from shim.log.directory.places import Place
-from shim.relocation.mover import Step
+from shim.relocation.mover import Stage
 from shim.relocation.words import Side
 from shim.runtime import open_log
 from shim.serve.log_on_disk import Opened
@@ -41,13 +41,13 @@ async def running(
 
 
 @pytest.mark.parametrize("flushes_first", [True, False])
-@pytest.mark.parametrize("step", Step)
+@pytest.mark.parametrize("step", Stage)
 @pytest.mark.parametrize("to", Side)
 async def test_the_power_fails_between_two_steps(
     broker: Broker,
     fresh_name: Callable[[], str],
     to: Side,
-    step: Step,
+    step: Stage,
     flushes_first: bool,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -68,7 +68,7 @@ async def test_the_power_fails_between_two_steps(
         await shim.move_until(1, to, step)
         files = files.after_power_failure()
     async with running(broker.bootstrap_servers, files, settings, monkeypatch) as shim:
-        has_come = step in (Step.TOLD, Step.SETTLED)
+        has_come = step in (Stage.TOLD, Stage.SETTLED)
         there, other = (Place.TOPIC, Place.DIRECTORY) if to is Side.KAFKA else (Place.DIRECTORY, Place.TOPIC)
         assert shim.places[1] is (there if has_come else other)
         assert shim.state(1) == before

@@ -72,13 +72,13 @@ def note_way_back(decision: Decision, group_id: str, committed: Iterable[tuple[s
     written = state.written.get(group_id, {})
     notes: dict[tuple[str, int], WrittenValue | None] = {}
     for at in committed:
-        noted, its = written.get(at), state.offsets.committed.get(group_id, *at)
-        if noted is None or its is None or at not in moved:
+        last, its = written.get(at), state.offsets.committed.get(group_id, *at)
+        if last is None or its is None or at not in moved:
             continue
-        if noted.replaced == its.offset:
-            notes[at] = noted._replace(replaced=NOT_CARRIED)  # it has been carried, or need not be any more
-        elif noted.offset == its.offset != NO_OFFSET:
+        if last.replaced == its.offset:
+            notes[at] = last._replace(replaced=NOT_CARRIED)  # it has been carried, or need not be any more
+        elif last.offset == its.offset != NO_OFFSET:
             # As if something else had been about to be written. What was to be carried need not have been.
-            notes[at] = WrittenValue(NO_OFFSET, noted.version + 1, noted.replaced, About.WRITES)
+            notes[at] = WrittenValue(NO_OFFSET, last.version + 1, last.replaced, About.WRITES)
     if notes:
         decision.write_written(group_id, notes)

@@ -39,22 +39,22 @@ class Before:
 
     def take(self, group: str) -> Mapping[tuple[str, int], CommittedOffset | None]:
         """It is asked about no more."""
-        noted = self.groups.pop(group, {})
-        self._room += len(noted)
-        return noted
+        before = self.groups.pop(group, {})
+        self._room += len(before)
+        return before
 
     def note(self, group: str, topic: str, partition: int, committed: OffsetTable) -> None:
         """It is about to be changed."""
-        noted = self.groups[group]
-        if self._room and (topic, partition) not in noted:
-            noted[topic, partition] = committed.get(group, topic, partition)
+        before = self.groups[group]
+        if self._room and (topic, partition) not in before:
+            before[topic, partition] = committed.get(group, topic, partition)
             self._room -= 1
 
     def leave_out(self, group: str, topic: str, partition: int) -> None:
         """A transaction has put something in force there."""
-        noted = self.groups[group]
-        if (topic, partition) in noted:
-            del noted[topic, partition]
+        before = self.groups[group]
+        if (topic, partition) in before:
+            del before[topic, partition]
             self._room += 1
 
 

@@ -91,7 +91,7 @@ class Handover:
         data_dir: Path,
         settings: LogSettings,
         left: LeftBehind,
-        noted: Mapping[TopicPartition, int],
+        points: Mapping[TopicPartition, int],
         logs: Collection[PartitionLog],
         share_folder: Path | None = None,
     ) -> None:
@@ -102,7 +102,7 @@ class Handover:
         self._settings = settings
         self._left = left
         self._logs = logs
-        self._noted = dict(noted)
+        self._noted = dict(points)
         # What the last process noted it may not have got to the disk: the first note of this one is written anyway.
         self._has_noted = False
         self._loose = left.loose or not settings.flushes_first

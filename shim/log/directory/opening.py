@@ -50,10 +50,10 @@ def open_whole(
         # Before anything else looks at the segments.
         clean = closed_clean(files, data_dir)
         gather(files, data_dir, clean=clean)
-        noted = recovery_points(files, data_dir)
+        points = recovery_points(files, data_dir)
         journal = Journal(files, data_dir)
         undone.callback(journal.close)
-        redone = Redone({}, {}) if clean else journal.redo_all(noted)
+        redone = Redone({}, {}) if clean else journal.redo_all(points)
         folders = {
             TopicPartition(topic, partition): folder
             for topic in topics
@@ -61,8 +61,8 @@ def open_whole(
         }
         _begin(journal, redone, folders, settings)
         left = take_over(files, data_dir, flushes_first=settings.flushes_first)
-        partitions = _partitions(files, folders, settings, left, noted, journal, redone)
-        handover = Handover(files, data_dir, settings, left, noted, partitions.values())
+        partitions = _partitions(files, folders, settings, left, points, journal, redone)
+        handover = Handover(files, data_dir, settings, left, points, partitions.values())
         undone.pop_all()
         return Opened(held, partitions, handover, journal, settings, files)
 
@@ -81,10 +81,10 @@ def open_share(
     data_dir = data_dir.absolute()
     notes = share.folder(data_dir)
     with ExitStack() as undone:
-        noted = recovery_points(files, notes)
+        points = recovery_points(files, notes)
         journal = Journal(files, data_dir, notes)
         undone.callback(journal.close)
-        redone = journal.redo_all(noted)  # of one that is gone
+        redone = journal.redo_all(points)  # of one that is gone
         folders = {
             at: data_dir / str(at)
             for topic in topics
@@ -94,8 +94,8 @@ def open_share(
         _begin(journal, redone, folders, settings)
         files.sync_directory(notes)
         left = LeftBehind(clean, files.exists(data_dir / LOOSE_FLUSH))
-        partitions = _partitions(files, folders, settings, left, noted, journal, redone)
-        handover = Handover(files, data_dir, settings, left, noted, partitions.values(), notes)
+        partitions = _partitions(files, folders, settings, left, points, journal, redone)
+        handover = Handover(files, data_dir, settings, left, points, partitions.values(), notes)
         undone.pop_all()
         return Opened(DataDir(files, data_dir, None, None), partitions, handover, journal, settings, files)
 
@@ -116,15 +116,13 @@ def _partitions(
     folders: Mapping[TopicPartition, Path],
     settings: LogSettings,
     left: LeftBehind,
-    noted: dict[TopicPartition, int],
+    points: dict[TopicPartition, int],
     journal: Journal,
     redone: Redone,
 ) -> dict[TopicPartition, PartitionLog]:
     of_writes = journal if settings.flushes_first else None
-    points = noted | redone.ends
+    ends = points | redone.ends
     return {
-        at: PartitionLog(
-            files, folder, at, settings, left, points.get(at, 0), of_writes, needs_redo=at in redone.failed
-        )
+        at: PartitionLog(files, folder, at, settings, left, ends.get(at, 0), of_writes, needs_redo=at in redone.failed)
         for at, folder in folders.items()
     }

@@ -21,7 +21,7 @@ from shim.migration.compared import differences_to_zookeeper
 from shim.migration.dual.followed import Followed
 from shim.migration.dual.log_side import LogSide
 from shim.migration.dual.old_consumers import OldConsumers
-from shim.migration.dual.turn import Turn
+from shim.migration.dual.turn import DualTurn
 from shim.migration.dual.znode import is_own, next_version
 from shim.migration.words import Difference
 from shim.offsets.outbox import Outbox
@@ -83,8 +83,8 @@ class DualCommit:
         )
 
     def _enter(self, group: str, coordinator: GroupCoordinator, *, read_anew: bool) -> Followed:
-        noted = None if coordinator.step_of(group) in ZOOKEEPER_IS_RIGHT else coordinator.written(group)
-        found = self._groups[group] = Followed(noted, look=self.watch.look, read_anew=read_anew)
+        notes = None if coordinator.step_of(group) in ZOOKEEPER_IS_RIGHT else coordinator.written(group)
+        found = self._groups[group] = Followed(notes, look=self.watch.look, read_anew=read_anew)
         self._log.moved.add(group)
         self.watch.watch(group)
         return found
@@ -185,13 +185,13 @@ class DualCommit:
         :class:`StoreError`."""
         there = await self.store.fetch(group)
         own = await self._log.offsets(group)
-        noted = self._log.coordinator(group).written(group)
+        notes = self._log.coordinator(group).written(group)
         differing = differences_to_zookeeper(own, there)
         strange = [
             each
             for each in differing
             if (found := there.get((each.topic, each.partition))) is not None
-            and not is_own(found, noted.get((each.topic, each.partition)))
+            and not is_own(found, notes.get((each.topic, each.partition)))
         ]
         if strange:
             return strange
@@ -214,7 +214,7 @@ class DualCommit:
     async def _take_turn(self, group: str) -> None:
         step = self._log.coordinator(group).step_of(group)
         if self.keeps(group):  # it may have gone on a step
-            await Turn(group, self._its(group), step, self._log, self.store, self.watch).take()
+            await DualTurn(group, self._its(group), step, self._log, self.store, self.watch).take()
 
     def _its(self, group: str) -> Followed:
         found = self._groups.get(group)

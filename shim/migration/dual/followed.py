@@ -20,16 +20,16 @@ class Followed:
 
     __slots__ = ("_known_at", "_znodes", "adopted", "doubtful", "read_anew", "told")
 
-    def __init__(self, noted: Mapping[Partition, WrittenValue] | None, *, look: int, read_anew: bool) -> None:
-        """``noted``: what the log has noted of ZooKeeper; None where nothing has been adopted yet. ``look``: as for
+    def __init__(self, notes: Mapping[Partition, WrittenValue] | None, *, look: int, read_anew: bool) -> None:
+        """``notes``: what the log has noted of ZooKeeper; None where nothing has been adopted yet. ``look``: as for
         :meth:`known_at`."""
         self._znodes: dict[Partition, Znode] = {}
-        self.adopted = noted is not None
+        self.adopted = notes is not None
         self.told: dict[Partition, StoredOffset] = {}
         self.doubtful: set[Partition] = set()
         self._known_at = look
         self.read_anew = read_anew
-        self.noted(noted or {})
+        self.take_notes(notes or {})
 
     def znode(self, at: Partition) -> Znode:
         found = self._znodes.get(at)
@@ -89,12 +89,12 @@ class Followed:
         """By the shim, just now: what was told of these meanwhile may have been read before."""
         self.doubtful.update(at for at in partitions if at in self.told)
 
-    def noted(self, noted: Mapping[Partition, WrittenValue]) -> None:
+    def take_notes(self, notes: Mapping[Partition, WrittenValue]) -> None:
         """In the log, by now. What nobody has known yet was noted with a deletion, or as it was about to be carried,
         and is looked for as after a crash."""
-        for at, note in noted.items():
+        for at, note in notes.items():
             if self.znode(at).is_new:
-                self.znode(at).noted(note)
+                self.znode(at).take_note(note)
 
     def log_moved(self, partitions: Iterable[Partition]) -> None:
         """The log has, or has had, something else of these."""

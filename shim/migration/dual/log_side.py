@@ -39,7 +39,7 @@ class LogSide:
             raise StoreUnavailable(str(error)) from error
         return {(at.topic, at.partition): each.offset for at, each in found.items() if each.offset >= 0}
 
-    def noted(self, group: str, step: Step) -> Mapping[Partition, WrittenValue]:
+    def notes(self, group: str, step: Step) -> Mapping[Partition, WrittenValue]:
         """What is noted of ZooKeeper; nothing where that is right."""
         return {} if step in ZOOKEEPER_IS_RIGHT else self.coordinator(group).written(group)
 
@@ -66,9 +66,9 @@ class LogSide:
     ) -> None:
         """What stands in ZooKeeper, None for what is not there any more; with ``about``, what is about to be written
         there; with ``replaced``, what is about to be carried from there, and what the log has of it."""
-        noted = _noted(written, step, replaced, about or {})
-        if noted:
-            await self._decided(group, partial(_note_written, group, noted))
+        notes = _notes(written, step, replaced, about or {})
+        if notes:
+            await self._decided(group, partial(_note_written, group, notes))
 
     def coordinator(self, group: str) -> GroupCoordinator:
         coordinator = self._runtime.coordinator(self._runtime.partition_of(group))
@@ -82,7 +82,7 @@ class LogSide:
             raise StoreUnavailable(f"group {group}: the log answers {answer.name}")
 
 
-def _noted(
+def _notes(
     written: Mapping[Partition, StoredOffset | None],
     step: Step,
     replaced: Mapping[Partition, int] | None,

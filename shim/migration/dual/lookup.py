@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection
-from typing import Final
 
-from shim.offsets.store import OffsetStore, Partition, StoreUnavailable
-
-_ANSWER_SECONDS: Final = 4.0
+from shim.offsets.store import ANSWER_SECONDS, OffsetStore, Partition, StoreUnavailable
 
 
 class Lookup:
@@ -48,7 +45,7 @@ class Lookup:
         if self._store is None:
             return False
         try:
-            async with asyncio.timeout(_ANSWER_SECONDS):
+            async with asyncio.timeout(ANSWER_SECONDS):
                 return bool(await self._store.partitions(group)) or bool(await self._store.members(group))
         except ValueError:
             return False

@@ -15,6 +15,7 @@ from shim.migration.dual.log_side import LogSide
 from shim.migration.dual.znode import Verdict, next_version, same
 from shim.offsets.store import (
     ABSENT,
+    ANSWER_SECONDS,
     GroupInUse,
     OffsetStore,
     Partition,
@@ -28,12 +29,12 @@ from shim.offsets.zookeeper.watching import OffsetsWatch
 log = logging.getLogger(__name__)
 
 _READ_SECONDS: Final = 15.0
-_BESIDE_OTHERS_SECONDS: Final = 3.0
+_BESIDE_OTHERS_SECONDS: Final = ANSWER_SECONDS - 1.0
 """The longest that a turn writes beside somebody who writes at the same time: a consumer commits its partitions one by
 one, and each may come between. Clients wait a second longer for all of it."""
 
 
-class Turn:
+class DualTurn:
     """For the event loop, and once. ``watch``: has the group among those that it watches."""
 
     def __init__(
@@ -51,7 +52,7 @@ class Turn:
     async def take(self) -> None:
         """Raises :class:`StoreError`; what ZooKeeper has then is to be read anew."""
         loop = asyncio.get_running_loop()
-        self._its.noted(self._log.noted(self._group, self._step))
+        self._its.take_notes(self._log.notes(self._group, self._step))
         try:
             await self._read()
             until = loop.time() + _BESIDE_OTHERS_SECONDS

@@ -112,7 +112,7 @@ class Znode:
 
     # -- what has happened
 
-    def noted(self, note: WrittenValue) -> None:
+    def take_note(self, note: WrittenValue) -> None:
         """It is in the log, and whether it is more than a note is to be found out."""
         self.attempted = note
         self.is_unsaid = note.about != About.STANDS
@@ -185,8 +185,8 @@ class Znode:
     def _stands(self, there: StoredOffset) -> None:
         """What both have by chance has not been carried or written, and nothing is noted of it yet."""
         attempted = self.attempted
-        noted = offset_of(attempted) if attempted is not None and attempted.about == About.STANDS else None
-        if (noted if self.alike is NOT_YET else self.alike) != offset_of(there):
+        stood = offset_of(attempted) if attempted is not None and attempted.about == About.STANDS else None
+        if (stood if self.alike is NOT_YET else self.alike) != offset_of(there):
             self.is_unsaid = True
         self.known = there
         self.alike = offset_of(there)
@@ -230,12 +230,12 @@ def same(some: StoredOffset, other: StoredOffset | WrittenValue | None) -> bool:
     return other is not None and (some.offset, some.version) == (other.offset, other.version)
 
 
-def is_own(there: StoredOffset, noted: WrittenValue | None) -> bool:
-    """Of a znode that nobody has looked after since that was noted: whether nobody else has written it. What was about
-    to be written may not have been; what stood there has no older version but of a znode that was created anew."""
-    if noted is None or there.version is None:
+def is_own(there: StoredOffset, note: WrittenValue | None) -> bool:
+    """Of a znode that nobody has looked after since the ``note``: whether nobody else has written it. What was about to
+    be written may not have been; what stood there has no older version but of a znode that was created anew."""
+    if note is None or there.version is None:
         return False
-    return same(there, noted) or (noted.about != About.STANDS and there.version == noted.version - 1)
+    return same(there, note) or (note.about != About.STANDS and there.version == note.version - 1)
 
 
 def next_version(version: int | None) -> int:

@@ -17,7 +17,7 @@ from shim.log.disk.checkpoint import TopicPartition
 from shim.migration.mirror.comparison import Comparison
 from shim.migration.mirror.in_mind import ByGroup, InMind
 from shim.migration.mirror.last_written import Written
-from shim.migration.mirror.turn import Turn, WrittenOver
+from shim.migration.mirror.turn import MirrorTurn, WrittenOver
 from shim.migration.own_offsets import NotReadable, own_offsets
 from shim.offsets.cluster.groups import ClusterGroups, Committed
 from shim.offsets.cluster.store import ClusterStore
@@ -259,7 +259,7 @@ class Mirror:
         coordinator = self._runtime.coordinator(self._runtime.partition_of(group))
         if coordinator is None:
             raise StoreUnavailable(f"group {group}: its partition is not loaded")
-        await Turn(group, coordinator, self._runtime, self._cluster, self._in_mind, self._written_over).take()
+        await MirrorTurn(group, coordinator, self._runtime, self._cluster, self._in_mind, self._written_over).take()
 
     def _written_over(self, group: str, own: Committed, theirs: Committed) -> None:
         for told in self._watchers:

@@ -27,7 +27,7 @@ WrittenOver = Callable[[str, Committed, Committed], None]
 """Told of a group, of what has been written of it, and of what others had committed in the cluster."""
 
 
-class Turn:
+class MirrorTurn:
     """For the event loop, and once. ``coordinator``: that of the group, which is read back, or another process's, if it
     is not the runtime's any more."""
 
