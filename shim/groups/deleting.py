@@ -9,10 +9,10 @@ from protocol.messages.delete_groups import DeletableGroupResult
 from shim.coordinator import Caller
 from shim.counted import counted
 from shim.groups.changing import Changing, refusal
-from shim.groups.looking import LOOK_SECONDS, Looking
+from shim.groups.looking import Looking
 from shim.groups.words import Deleted, NotCertain, Refused
 from shim.offsets.cluster.brokers import BrokerRefused
-from shim.offsets.cluster.describing import DEAD
+from shim.offsets.cluster.describing import DEAD, LOOK_SECONDS
 from shim.offsets.cluster.groups import ClusterGroups
 from shim.upstream import UpstreamError
 

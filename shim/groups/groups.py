@@ -8,11 +8,12 @@ from typing import TypeVar
 from shim.groups.changing import Changing
 from shim.groups.deleting import Deleting
 from shim.groups.history import History
-from shim.groups.looking import LOOK_SECONDS, Looking
+from shim.groups.looking import Looking
 from shim.groups.resetting import Resetting
 from shim.groups.words import Change, Deleted, Details, GroupLag, Moved, Plan, Refused, Scope, Target, Window
 from shim.migration.hands.placements import Placements
 from shim.migration.stores import Stores
+from shim.offsets.cluster.describing import LOOK_SECONDS
 from shim.offsets.cluster.groups import ClusterGroups
 from shim.runtime import Clock, Runtime
 from shim.runtime.history_log import HistoryLog

@@ -20,6 +20,7 @@ from shim.groups.last_commits import LastCommits
 from shim.groups.words import NO_OFFSET, Details, GroupLag, Member, Moved, NotKnown, OffsetAt, Partition, Refused
 from shim.migration.hands.placements import Placements
 from shim.migration.own_offsets import NotReadable, own_offsets
+from shim.offsets.cluster.describing import LOOK_SECONDS
 from shim.offsets.cluster.groups import ClusterGroups, Committed
 from shim.runtime import Clock, Runtime
 from shim.upstream.errors import UpstreamError
@@ -31,9 +32,6 @@ _CONSUMER_PROTOCOL: Final = "consumer"
 
 _HAS_MEMBERS: Final = frozenset({ErrorCode.NON_EMPTY_GROUP, ErrorCode.UNKNOWN_MEMBER_ID})
 """Answered to who changes offsets without being a member."""
-
-LOOK_SECONDS: Final = 3.0
-"""Whoever looks waits so long for a broker; what else is known is told then."""
 
 
 class Looking:

@@ -15,7 +15,6 @@ from shim.counted import counted
 from shim.migration.dual.lookup import Lookup
 from shim.migration.hands.placements import Placements, Whose
 from shim.migration.hindrances import Hindrances
-from shim.migration.looking import CLUSTER_SECONDS
 from shim.migration.looking.beside_shims import BesideShims
 from shim.migration.looking.in_zookeeper import InZooKeeper
 from shim.migration.looking.planning import Planning
@@ -37,8 +36,10 @@ from shim.migration.words import (
     Planned,
     Refused,
     Source,
+    StepMove,
     Verified,
 )
+from shim.offsets.cluster.describing import LOOK_SECONDS
 from shim.offsets.cluster.groups import ClusterGroups
 from shim.offsets.store import StoreError
 from shim.runtime import Clock, Runtime
@@ -110,12 +111,12 @@ class Migration:
         if hands is not Hands.SERVED:
             raise NotKnown(f"group {group} is passed through: the shim has none of its offsets to compare")
         try:
-            return await self._stepping.verify(group, CLUSTER_SECONDS)
+            return await self._stepping.verify(group, LOOK_SECONDS)
         except (StoreError, UpstreamError) as error:
             raise Refused(f"cannot be compared: {error}") from error
 
-    async def look(self, group: str, move: str) -> Looked:
-        """What ``move``, "advance" or "rollback", would do now; changes nothing. Raises Refused, NotKnown."""
+    async def look(self, group: str, move: StepMove) -> Looked:
+        """What ``move`` would do now; changes nothing. Raises Refused, NotKnown."""
         step = self._known_step(group)
         to = NEXT[move](group, step, self._reader.coordinator(group).from_zookeeper(group))
         verified = None if step is None else await self.verify(group)  # first: where it cannot be told, that is enough
@@ -127,10 +128,10 @@ class Migration:
 
     async def _hindrance(self, group: str, step: Step | None, to: Step | None) -> str:
         if step is not None and to is not None:
-            return await self._stepping.hindrance(group, step, to, CLUSTER_SECONDS)
+            return await self._stepping.hindrance(group, step, to, LOOK_SECONDS)
         if step is not None:
-            return await self._reader.in_cluster(group, CLUSTER_SECONDS)
-        described = await self._cluster_groups.described(group, CLUSTER_SECONDS)
+            return await self._reader.in_cluster(group, LOOK_SECONDS)
+        described = await self._cluster_groups.described(group, LOOK_SECONDS)
         return self._hindrances.of(group, described) or await self._beside_shims.why_not()
 
     # -- moving

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from protocol.own.state_log import Step
-from shim.migration.words import STEP_NAMES, Refused
+from shim.migration.words import STEP_NAMES, Refused, StepMove
 
 _STEPS: Final = tuple(STEP_NAMES)
 
@@ -29,7 +29,7 @@ def before(group: str, step: Step | None, *, from_zookeeper: bool) -> Step | Non
     return _STEPS[_STEPS.index(step) - 1]
 
 
-NEXT: Final[Mapping[str, Callable[[str, Step | None, bool], Step | None]]] = {
+NEXT: Final[Mapping[StepMove, Callable[[str, Step | None, bool], Step | None]]] = {
     "advance": lambda group, step, _: after(group, step),
     "rollback": lambda group, step, from_zookeeper: before(group, step, from_zookeeper=from_zookeeper),
 }

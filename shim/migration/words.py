@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple, TypeAlias
 
 from protocol.group_kinds import CLASSIC
 from protocol.own.state_log import Step
+
+Move: TypeAlias = Literal["start", "advance", "rollback"]
+"""What may be done with a group."""
+StepMove: TypeAlias = Literal["advance", "rollback"]
+"""What goes from one step to the next, or the one before."""
 
 
 class Source(StrEnum):
@@ -143,8 +148,8 @@ class Looked(NamedTuple):
 _TO_START: Final = (PASSED_THROUGH, STEP_NAMES[Step.ZOOKEEPER])
 
 
-def may_move(move: str, status: GroupStatus) -> bool:
-    """Whether ``move`` ("start", "advance", "rollback") means this group, too, where groups are not named.
+def may_move(move: Move, status: GroupStatus) -> bool:
+    """Whether ``move`` means this group, too, where groups are not named.
 
     None advances from `kafka` by itself: there a group can stay. One that is named is tried in any case.
     """

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 
 from protocol.partition import partition_for
 from shim.admin.live.asked.groups import Change, Deleted, Details, GroupLag, Moved, Plan, Scope, Target, Window
-from shim.admin.live.asked.migration import Candidates, GroupStatus, Looked, Planned, Source, Verified
+from shim.admin.live.asked.migration import Candidates, GroupStatus, Looked, Planned, Source, StepMove, Verified
 from shim.admin.live.asked.overview import ClientsOf, Overview
 from shim.admin.live.asked.shim import NotReady, Shim
 from shim.log import Share
@@ -112,7 +112,7 @@ class AllMigrations:
         """See :class:`shim.admin.live.asked.migration.Migration`."""
         return Verified(*await self._all.about(group, "verify", group))
 
-    async def look(self, group: str, move: str) -> Looked:
+    async def look(self, group: str, move: StepMove) -> Looked:
         """See :class:`shim.admin.live.asked.migration.Migration`."""
         return Looked(*await self._all.about(group, "look", group, move))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple, TypedDict, Unpack
 
 import click
@@ -22,7 +22,7 @@ from shim.admin.commands.shim_options import (
     shim_at,
 )
 from shim.admin.commands.telling import fitting_shown, tell
-from shim.admin.live.asked.migration import STEPS, Source
+from shim.admin.live.asked.migration import STEPS, Move, Source
 from shim.admin.live.shown.documents import Row
 from shim.config import HostPort
 from shim.counted import counted
@@ -33,7 +33,7 @@ _OPTIONS: Final = (
     *(dry_run_option, yes_option, admin_option, json_option),
 )
 
-_QUESTIONS: Final = {
+_QUESTIONS: Final[Mapping[Move, str]] = {
     "start": "Start to move {}?",
     "advance": "Advance {} by one step?",
     "rollback": "Roll {} back by one step?",
@@ -148,7 +148,7 @@ def rollback_command(at: str | None, **given: Unpack[_Given]) -> None:
     _move("rollback", given, at=at)
 
 
-def _move(move: str, given: _Given, more: Row | None = None, at: str | None = None) -> None:
+def _move(move: Move, given: _Given, more: Row | None = None, at: str | None = None) -> None:
     shim = shim_at(given["admin"])
     choice = chosen(given["groups"], given["pattern"], given["all_wanted"], otherwise_all=False)
     if choice.names and at is not None:
@@ -175,7 +175,7 @@ class _Meant(NamedTuple):
     unanswered: Sequence[str] = ()
 
 
-def _look(shim: RunningShim, move: str, meant: _Meant, choice: Chosen, *, json_wanted: bool) -> None:
+def _look(shim: RunningShim, move: Move, meant: _Meant, choice: Chosen, *, json_wanted: bool) -> None:
     """What the move would find and do. Exits with 1 where something stands in its way."""
     starts = move == "start"
     path, more = ("/v1/migrate/plan", {}) if starts else ("/v1/migrate/look", {"move": move})
@@ -196,7 +196,7 @@ def _none_can(choice: Chosen) -> str:
     return f"no group{fitting_shown(choice)} can take that step: `migrate plan` and `migrate status` say where each is"
 
 
-def _to_move(shim: RunningShim, move: str, choice: Chosen, at: str | None) -> _Meant:
+def _to_move(shim: RunningShim, move: Move, choice: Chosen, at: str | None) -> _Meant:
     """By name, so that what somebody said yes to is what is moved. Raises Refused for a pattern that nothing fits."""
     if choice.names:
         return _Meant(choice.names)

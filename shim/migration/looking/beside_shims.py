@@ -7,9 +7,8 @@ from typing import Final
 
 from protocol.own.shim_group import PROTOCOL_TYPE
 from shim.config import Settings
-from shim.migration.looking import CLUSTER_SECONDS
 from shim.migration.words import Refused
-from shim.offsets.cluster.describing import NOBODY, Listed, LiveGroup
+from shim.offsets.cluster.describing import LOOK_SECONDS, NOBODY, Listed, LiveGroup
 from shim.offsets.cluster.groups import ClusterGroups
 from shim.upstream.errors import UpstreamError
 
@@ -30,7 +29,7 @@ class BesideShims:
         """Why nothing is taken over here; "" where there are none. Raises Refused where that cannot be told."""
         if not self._is_looked_for or time.monotonic() < self._alone_until:
             return ""
-        listed = await self._cluster_groups.listed(CLUSTER_SECONDS)
+        listed = await self._cluster_groups.listed(LOOK_SECONDS)
         if len(listed.unanswered) == listed.asked:
             raise _not_listed(listed)
         shims = sorted(group for group, its in listed.groups.items() if its.protocol_type == PROTOCOL_TYPE)

@@ -9,13 +9,12 @@ from protocol.messages.describe_groups import DescribedGroup
 from protocol.own.state_log import IN_ZOOKEEPER, Step
 from shim.migration.hands.placements import SERVED, Placements, Whose
 from shim.migration.hindrances import Hindrances
-from shim.migration.looking import CLUSTER_SECONDS
 from shim.migration.looking.beside_shims import BesideShims
 from shim.migration.looking.in_zookeeper import InZooKeeper
 from shim.migration.looking.statuses import Statuses
 from shim.migration.reader import GroupReader
 from shim.migration.words import STEP_NAMES, UNKNOWN, NotKnown, Planned, Refused
-from shim.offsets.cluster.describing import NOBODY
+from shim.offsets.cluster.describing import LOOK_SECONDS, NOBODY
 from shim.offsets.cluster.groups import ClusterGroups
 from shim.offsets.store import StoreError
 from shim.upstream.errors import UpstreamError
@@ -45,7 +44,7 @@ class Planning:
     async def plan(self, groups: Sequence[str]) -> Sequence[Planned]:
         """Of these groups; one that its broker says nothing of has that for a hindrance. Raises NotKnown, Refused."""
         others = [group for group in groups if self._placements.of(group) not in SERVED]
-        described = await self._cluster_groups.all_described(others, CLUSTER_SECONDS)
+        described = await self._cluster_groups.all_described(others, LOOK_SECONDS)
         told = [group for group, its in described.items() if not isinstance(its, UpstreamError)]
         try:
             offsets = await self._cluster_groups.offsets_of(told)

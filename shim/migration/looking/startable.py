@@ -9,12 +9,11 @@ from protocol.own.shim_group import PROTOCOL_TYPE
 from protocol.own.state_log import Step
 from shim.migration.hands.placements import SERVED, Placements, Whose
 from shim.migration.hindrances import other_protocol
-from shim.migration.looking import CLUSTER_SECONDS
 from shim.migration.looking.beside_shims import has_members
 from shim.migration.looking.in_zookeeper import InZooKeeper
 from shim.migration.reader import GroupReader
 from shim.migration.words import Candidates, Refused
-from shim.offsets.cluster.describing import NOBODY, LiveGroup
+from shim.offsets.cluster.describing import LOOK_SECONDS, NOBODY, LiveGroup
 from shim.offsets.cluster.groups import ClusterGroups
 from shim.offsets.store import StoreError
 from shim.upstream.errors import UpstreamError
@@ -36,7 +35,7 @@ class Startable:
         in its log alone. None of those that another shim has, or worker, nor of a partition that is not served; nor
         those of shims themselves, which are the cluster's for good; nor those of which nobody has anything, and which a
         start does not know."""
-        listed = await self._cluster_groups.listed(CLUSTER_SECONDS)
+        listed = await self._cluster_groups.listed(LOOK_SECONDS)
         live = listed.groups
         unanswered = [str(each) for each in listed.unanswered] if listed.asked else [str(listed.trouble)]
         in_zookeeper: set[str] = set()

@@ -11,12 +11,11 @@ from protocol.group_kinds import kind_of
 from protocol.messages.describe_groups import DescribedGroup
 from protocol.own.state_log import Hands, Step
 from shim.migration.hands.placements import SERVED, Placements
-from shim.migration.looking import CLUSTER_SECONDS
 from shim.migration.mirror.guard import Guard
 from shim.migration.reader import GroupReader
 from shim.migration.stores import Stores
 from shim.migration.words import PASSED_THROUGH, STEP_NAMES, UNKNOWN, GroupStatus, NotKnown
-from shim.offsets.cluster.describing import DEAD
+from shim.offsets.cluster.describing import DEAD, LOOK_SECONDS
 from shim.offsets.cluster.groups import ClusterGroups
 from shim.runtime import Clock, Runtime
 from shim.upstream.errors import UpstreamError
@@ -65,7 +64,7 @@ class Statuses:
                 if groups is not None:  # otherwise it has gone meanwhile
                     raise
         passed_through = [group for group, its in found.items() if its.state == UNKNOWN]
-        described = await self._cluster_groups.all_described(passed_through, CLUSTER_SECONDS)
+        described = await self._cluster_groups.all_described(passed_through, LOOK_SECONDS)
         found |= {group: _as_described(found[group], its) for group, its in described.items()}
         return [its for its in found.values() if groups is not None or not _is_gone(its)]
 

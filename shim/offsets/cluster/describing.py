@@ -27,6 +27,8 @@ from shim.upstream.errors import UpstreamError
 DEAD: Final = "Dead"
 NOBODY: Final = ("Empty", DEAD)
 """States of groups that nobody is in."""
+LOOK_SECONDS: Final = 3.0
+"""For so long each broker is waited for, all at once, by who only looks: what else is known is told then."""
 NOT_TOLD: Final = "Unknown"
 """The state of a group of which brokers do not tell it."""
 

@@ -12,10 +12,12 @@ from shim.migration.words import (
     Difference,
     GroupStatus,
     Looked,
+    Move,
     NotKnown,
     Planned,
     Refused,
     Source,
+    StepMove,
     Verified,
     may_move,
 )
@@ -47,8 +49,8 @@ class Migration(Protocol):
         """The log beside each other place that the group's offsets are in. Raises :class:`Refused` where they cannot be
         compared, and :class:`NotKnown`."""
 
-    async def look(self, group: str, move: str) -> Looked:
-        """What "advance" or "rollback" would do now. Raises :class:`Refused` where it is known to lead nowhere, or
+    async def look(self, group: str, move: StepMove) -> Looked:
+        """What ``move`` would do now. Raises :class:`Refused` where it is known to lead nowhere, or
         where the group cannot be compared, and :class:`NotKnown`."""
 
     async def start(self, group: str, cause: str, source: Source | None = None) -> GroupStatus:
@@ -70,10 +72,12 @@ __all__ = [
     "GroupStatus",
     "Looked",
     "Migration",
+    "Move",
     "NotKnown",
     "Planned",
     "Refused",
     "Source",
+    "StepMove",
     "Verified",
     "may_move",
 ]

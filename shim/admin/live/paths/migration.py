@@ -15,6 +15,7 @@ from shim.admin.live.asked.migration import (
     Candidates,
     GroupStatus,
     Migration,
+    Move,
     Refused,
     Source,
     may_move,
@@ -32,7 +33,7 @@ from shim.admin.live.streamed.in_lines import in_lines
 _AT_ONCE: Final = 100  # groups looked at in one go
 _SIDE_BY_SIDE: Final = 8  # groups that are moved, or compared, at the same time
 
-_Move = Callable[[str, str], Awaitable[GroupStatus]]
+_MoveOne = Callable[[str, str], Awaitable[GroupStatus]]
 
 
 class MigrationPaths:
@@ -143,8 +144,8 @@ class MigrationPaths:
     async def rollback(self, request: web.Request) -> web.StreamResponse:
         return await self._move(request, "rollback", self._without_source(self._migration.rollback))
 
-    def _without_source(self, make: _Move) -> Callable[[Source | None], _Move]:
-        def move(source: Source | None) -> _Move:
+    def _without_source(self, make: _MoveOne) -> Callable[[Source | None], _MoveOne]:
+        def move(source: Source | None) -> _MoveOne:
             if source is not None:
                 raise BadRequest("from is for start alone")
             return make
@@ -152,7 +153,7 @@ class MigrationPaths:
         return move
 
     async def _move(
-        self, request: web.Request, move: str, making: Callable[[Source | None], _Move]
+        self, request: web.Request, move: Move, making: Callable[[Source | None], _MoveOne]
     ) -> web.StreamResponse:
         """A group that is named is tried in any case."""
         choice, cause, source, at = await self._wanted(request)
@@ -177,10 +178,9 @@ class MigrationPaths:
     async def _wanted(self, request: web.Request) -> Wanted:
         return wanted_of(await body_of(request))
 
-    async def _movable(self, move: str, choice: Choice, at: str | None) -> Candidates:
-        """``move``: one of :data:`shim.admin.live.requests.choosing.MOVES`. Groups that are not named have to be at one
-        step, or it has to be said which is meant: done again after it was broken off, a move would be made twice with
-        some. None of its ``groups`` is left alone."""
+    async def _movable(self, move: Move, choice: Choice, at: str | None) -> Candidates:
+        """Groups that are not named have to be at one step, or it has to be said which is meant: done again after it
+        was broken off, a move would be made twice with some. None of its ``groups`` is left alone."""
         if choice.names is not None:
             return Candidates(choice.names)
         if move == "start":  # what it is about, the shim need not have heard of

@@ -5,14 +5,16 @@ from __future__ import annotations
 import fnmatch
 import re
 from collections.abc import Iterable, Sequence
-from typing import Final, NamedTuple
+from typing import Final, Generic, NamedTuple, TypeVar, get_args
 
-from shim.admin.live.asked.migration import STEPS, Source
+from shim.admin.live.asked.migration import STEPS, Move, Source, StepMove
 from shim.admin.live.requests.fields import BadRequest, cause_in, fields_of, fields_of_body, names_in, names_of, text_of
 
-MOVES: Final = ("start", "advance", "rollback")
-LOOKED_AT: Final = MOVES[1:]
+MOVES: Final[Sequence[Move]] = get_args(Move)
+LOOKED_AT: Final[Sequence[StepMove]] = get_args(StepMove)
 """What a start would find is a question of its own."""
+
+M = TypeVar("M", bound=str)
 
 _LONGEST_PATTERN: Final = 1_000
 _AT_IS_FOR_OTHERS: Final = "groups that are named are tried wherever they are: at is for the others"
@@ -31,10 +33,10 @@ class Choice(NamedTuple):
         return sorted(filter(fits, names))
 
 
-class Meant(NamedTuple):
+class Meant(NamedTuple, Generic[M]):
     """Whom a move would be made with; ``at``: of those only the ones at that step."""
 
-    move: str
+    move: M
     choice: Choice
     at: str | None
 
@@ -68,15 +70,13 @@ def wanted_of(body: bytes) -> Wanted:
     )
 
 
-def look_wanted(body: bytes) -> Meant:
-    """Reads which groups, as :func:`wanted_of`, ``"move"``, "advance" or "rollback", and ``"at"``.
+def look_wanted(body: bytes) -> Meant[StepMove]:
+    """Reads which groups, as :func:`wanted_of`, ``"move"``, one of :data:`LOOKED_AT`, and ``"at"``.
 
     Raises :class:`BadRequest`.
     """
     document = fields_of_body(body, ("groups", "pattern", "all", "move", "at"))
-    move, at = document.pop("move", None), document.pop("at", None)
-    if not isinstance(move, str) or move not in LOOKED_AT:
-        raise BadRequest(f"move has to be one of {', '.join(LOOKED_AT)}")
+    move, at = _move(document.pop("move", None), LOOKED_AT), document.pop("at", None)
     if len(document) != 1:
         raise BadRequest("one of groups, pattern and all has to be given")
     if at is not None and "groups" in document:
@@ -100,6 +100,13 @@ def _step(given: object) -> str:
     return given
 
 
+def _move(given: object, moves: Sequence[M]) -> M:
+    for move in moves:
+        if given == move:
+            return move
+    raise BadRequest(f"move has to be one of {', '.join(moves)}")
+
+
 def _source(given: object) -> Source:
     if not isinstance(given, str) or given not in set(Source):
         raise BadRequest(f"from has to be one of {', '.join(Source)}")
@@ -117,20 +124,19 @@ def choice_of(query: str) -> Choice:
     return Choice(names_of(given["group"])) if given["group"] else _by_pattern(given["pattern"])
 
 
-def move_of(query: str) -> Meant:
+def move_of(query: str) -> Meant[Move]:
     """Reads ``move=start`` (or another of :data:`MOVES`), and beside it ``pattern=glob``, all without that, and
     ``at=step``.
 
     Raises :class:`BadRequest`.
     """
     given = fields_of(query, ("move", "pattern", "at"))
-    if len(given["move"]) != 1 or given["move"][0] not in MOVES:
-        raise BadRequest(f"move has to be one of {', '.join(MOVES)}")
+    move = _move(given["move"][0] if len(given["move"]) == 1 else None, MOVES)
     if len(given["pattern"]) > 1:
         raise BadRequest("one pattern")
     if len(given["at"]) > 1:
         raise BadRequest("one step")
-    return Meant(given["move"][0], _by_pattern(given["pattern"]), _step(given["at"][0]) if given["at"] else None)
+    return Meant(move, _by_pattern(given["pattern"]), _step(given["at"][0]) if given["at"] else None)
 
 
 def _by_pattern(patterns: Sequence[str]) -> Choice:
