@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import click
 
-from pipeline.audit.brokers import Address
+from shim.config import HostPort, SettingError, parse_host_port
 
 
-def address(option: str, text: str) -> Address:
+def address(option: str, text: str) -> HostPort:
     """Read ``host:port``; an IPv6 address stands in brackets. Raises :class:`click.BadParameter`."""
-    host, colon, port = text.strip().rpartition(":")
-    bracketed = host.startswith("[") and host.endswith("]")
-    if not colon or not host or (":" in host and not bracketed):
-        raise click.BadParameter(f"{text!r} is not host:port (an IPv6 address stands in brackets)", param_hint=option)
-    if not port.isascii() or not port.isdecimal() or not 0 < int(port) < 65536:
-        raise click.BadParameter(f"{text!r}: the port must be a number from 1 to 65535", param_hint=option)
-    return Address(host[1:-1] if bracketed else host, int(port))
+    try:
+        return parse_host_port(text)
+    except SettingError as error:
+        raise click.BadParameter(str(error), param_hint=option) from None
 
 
-def servers(option: str, text: str) -> tuple[Address, ...]:
+def servers(option: str, text: str) -> tuple[HostPort, ...]:
     """Read ``host:port[,host:port]…``. Raises :class:`click.BadParameter`."""
     found = tuple(address(option, part) for part in text.split(",") if part.strip())
     if not found:

@@ -11,7 +11,6 @@ import click
 from pipeline.audit.addresses import address
 from shim.admin.admin_client import RunningShim
 from shim.admin.live.guard.token_file import CannotUse, token_in
-from shim.config import HostPort
 from shim.tls import CannotUse as CannotUseFiles
 from shim.tls import context_for_admin
 
@@ -25,7 +24,7 @@ def admin_port(
 
     Raises :class:`click.UsageError`, with nothing of what is in the files.
     """
-    return RunningShim(HostPort(*address("--admin", text)), _token(token_file), _tls(ca_file, certificate_file))
+    return RunningShim(address("--admin", text), _token(token_file), _tls(ca_file, certificate_file))
 
 
 def _token(file: Path | None) -> str:

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from pipeline.audit.brokers import Address
-from shim.admin.admin_client import RunningShim
+from shim.config import HostPort
+
+if TYPE_CHECKING:
+    # Tasks are told the addresses, and do without.
+    from shim.admin.admin_client import RunningShim
 
 
 class Addresses(NamedTuple):
     """Where the places are, as the executors reach them. ``zookeeper``: a connect string."""
 
-    shim: Sequence[Address]
-    upstream: Sequence[Address]
+    shim: Sequence[HostPort]
+    upstream: Sequence[HostPort]
     zookeeper: str | None
 
 

@@ -8,12 +8,13 @@ from __future__ import annotations
 import socket
 from collections.abc import Sequence
 from types import TracebackType
-from typing import Any, Final, NamedTuple, Self, TypeVar
+from typing import Any, Final, Self, TypeVar
 
 from pipeline.audit.words import CannotRead
 from protocol.api import Api
 from protocol.errors import DecodeError
 from protocol.messages import api_versions, metadata
+from shim.config import HostPort
 
 _TIMEOUT_SECONDS: Final = 30.0
 _CONNECT_SECONDS: Final = 10.0
@@ -26,18 +27,10 @@ Request = TypeVar("Request", bound=tuple[Any, ...])
 Response = TypeVar("Response", bound=tuple[Any, ...])
 
 
-class Address(NamedTuple):
-    host: str
-    port: int
-
-    def __str__(self) -> str:
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
-
-
 class Connection:
     """Whatever :meth:`ask` raises, the connection is of no more use then."""
 
-    def __init__(self, address: Address) -> None:
+    def __init__(self, address: HostPort) -> None:
         """Raises :class:`CannotRead`."""
         self._address = address
         self._last = 0
@@ -92,12 +85,12 @@ class Connection:
 class Brokers:
     """One connection to each broker that is asked. Everything raises :class:`CannotRead`, which names ``what``."""
 
-    def __init__(self, what: str, bootstrap: Sequence[Address]) -> None:
+    def __init__(self, what: str, bootstrap: Sequence[HostPort]) -> None:
         """``what``: "the shim", "the cluster"."""
         self._what = what
         self._bootstrap = bootstrap
-        self._nodes: dict[int, Address] = {}
-        self._connections: dict[Address, Connection] = {}
+        self._nodes: dict[int, HostPort] = {}
+        self._connections: dict[HostPort, Connection] = {}
 
     def __enter__(self) -> Self:
         self.metadata(())
@@ -125,7 +118,7 @@ class Brokers:
             except CannotRead as error:
                 failures.append(str(error))
                 continue
-            self._nodes = {each.node_id: Address(each.host, each.port) for each in answer.brokers}
+            self._nodes = {each.node_id: HostPort(each.host, each.port) for each in answer.brokers}
             return answer
         raise CannotRead(f"{self._what}: {'; '.join(failures)}")
 
@@ -143,13 +136,13 @@ class Brokers:
         """Some broker: for what each of them knows."""
         return self.ask(self.nodes[0], api, between, request)
 
-    def _address(self, node_id: int) -> Address:
+    def _address(self, node_id: int) -> HostPort:
         if node_id not in self._nodes:
             raise CannotRead(f"{self._what}: broker {node_id} is not in its metadata")
         return self._nodes[node_id]
 
     def _ask_at(
-        self, address: Address, api: Api[Request, Response], between: tuple[int, int], request: Request
+        self, address: HostPort, api: Api[Request, Response], between: tuple[int, int], request: Request
     ) -> Response:
         connection = self._connected(address)
         version = connection.newest(api, between)
@@ -160,7 +153,7 @@ class Brokers:
             del self._connections[address]
             raise
 
-    def _connected(self, address: Address) -> Connection:
+    def _connected(self, address: HostPort) -> Connection:
         found = self._connections.get(address)
         if found is None:
             found = self._connections[address] = Connection(address)

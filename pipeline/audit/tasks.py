@@ -10,12 +10,13 @@ from typing import Any, Final, TypeVar
 import pyarrow as pa
 
 from pipeline.audit.asked import Addresses
-from pipeline.audit.brokers import Address, Brokers
+from pipeline.audit.brokers import Brokers
 from pipeline.audit.committed import Wanted, read_committed, read_log_ends
 from pipeline.audit.ensemble import Ensemble
 from pipeline.audit.portions import portions
 from pipeline.audit.verdicts import Offsets, Rules, judge, lag
 from pipeline.audit.words import LOG, NO_PARTITION, PAIRS, UPSTREAM, CannotRead, Reading, WhereGroup
+from shim.config import HostPort
 
 _GROUPS_A_PORTION: Final = 500
 _TOPICS_A_PORTION: Final = 200
@@ -100,7 +101,7 @@ def _twice(read: Callable[[], list[Reading]]) -> list[Reading]:
         return read()
 
 
-def log_ends(upstream: Sequence[Address]) -> Task:
+def log_ends(upstream: Sequence[HostPort]) -> Task:
     """Of batches with a column ``topic``: batches of ``LOG_ENDS_SCHEMA``."""
 
     def read(batches: Batches) -> Batches:

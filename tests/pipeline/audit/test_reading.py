@@ -13,12 +13,13 @@ import pytest
 
 from pipeline.audit.addresses import servers
 from pipeline.audit.auditing import audit
-from pipeline.audit.brokers import Address, Brokers, Connection
+from pipeline.audit.brokers import Brokers, Connection
 from pipeline.audit.committed import Wanted, read_committed
 from pipeline.audit.ensemble import Ensemble
 from pipeline.audit.groups import find_groups
 from pipeline.audit.table import COLUMNS
 from pipeline.audit.words import NO_LEADER, NO_PARTITION, UPSTREAM, CannotRead, Reading
+from shim.config import HostPort
 from shim.demo.parts import Broker, Cluster, free_port
 from tests.conftest import TopicFactory
 from tests.migration.test_first_contact import commit
@@ -140,7 +141,7 @@ def test_where_there_is_nothing_nothing_differs(
 
 
 @contextmanager
-def answering(data: bytes) -> Iterator[Address]:
+def answering(data: bytes) -> Iterator[HostPort]:
     """Somebody who takes one connection, reads a little, sends that, and closes."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
         listening.settimeout(30)
@@ -154,7 +155,7 @@ def answering(data: bytes) -> Iterator[Address]:
         thread = threading.Thread(target=answer)
         thread.start()
         try:
-            yield Address(*listening.getsockname())
+            yield HostPort(*listening.getsockname())
         finally:
             thread.join()
 
