@@ -202,6 +202,14 @@ def test_files_with_no_token(tmp_path: Path, content: bytes) -> None:
         token_in(file)
 
 
+def test_no_more_of_a_file_is_read_than_a_token_may_have(tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    with file.open("wb") as opened:
+        opened.truncate(1 << 42)  # more than fits into memory
+    with pytest.raises(CannotUse, match="expected a token"):
+        token_in(file)
+
+
 def test_no_such_file(tmp_path: Path) -> None:
     with pytest.raises(CannotUse, match="No such file or directory"):
         TokenFile(tmp_path / "none")

@@ -26,7 +26,8 @@ class CannotUse(Exception):
 def token_in(file: Path) -> str:
     """Raises :class:`CannotUse`."""
     try:
-        text = file.read_bytes()[: _LONGEST + 2].decode("ascii").strip()
+        with file.open("rb") as opened:
+            text = opened.read(_LONGEST + 2).decode("ascii").strip()
     except OSError as error:
         raise CannotUse(f"{file}: {error.strerror}") from error
     except UnicodeDecodeError:
