@@ -3,6 +3,7 @@
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from types import TracebackType
@@ -37,8 +38,8 @@ OFFSETS_LOG: Final = os.environ.get("OFFSETS_LOG", "local")
 """Where the log of every shim is whose test does not say: as in `offsets.log`."""
 
 template: Template | None = None
-"""What shims are copies of. Where there is none, each is begun by its command line; so is one that has a patch, always:
-what was imported before that may have taken what it changes."""
+"""What shims are copies of. Where there is none, each is begun by its command line; so is one that has a `patch`,
+always: what was imported before that may have taken what it changes."""
 
 
 class Shim:
@@ -46,8 +47,10 @@ class Shim:
 
     It listens on `listen_port` P and on P + 1 + i for the broker with node id i; ports for ids up to 6 are kept free.
     Ports, data and settings stay the same over `stop`, `kill` and `start`. `settings` are given with `--set`, `args`
-    are further options; `patch` is Python that its process runs before, for what no setting says. The process dies with
-    this one, however that ends; as a context manager it is started, and stopped however the block ends.
+    are further options; `patch` is Python that its process runs before, for what no setting says. So is `late_patch`,
+    which changes nothing but what is looked up in a class or module when it is used, so that it does not matter what
+    has been imported. The process dies with this one, however that ends; as a context manager it is started, and
+    stopped however the block ends.
 
     `offsets_log` is as in the setting, and `OFFSETS_LOG` of the environment by default. On topics each data directory
     has its own, with few partitions where `settings` do not say how many. They are looked into at `plaintext_servers`,
@@ -67,6 +70,7 @@ class Shim:
         settings: Mapping[str, str | int] | None = None,
         args: Sequence[str] = (),
         patch: str = "",
+        late_patch: str = "",
         passes_groups: bool = False,
         offsets_log: str = OFFSETS_LOG,
         plaintext_servers: str | None = None,
@@ -88,6 +92,7 @@ class Shim:
             self.settings["offsets.log.topics.prefix"] = self.topics_prefix
         self.args = tuple(args)
         self.patch = patch
+        self.late_patch = late_patch
         self.passes_groups = passes_groups
         self.start_timeout = start_timeout
         self.stop_timeout = stop_timeout
@@ -145,11 +150,13 @@ class Shim:
         self.log_file.parent.mkdir(parents=True, exist_ok=True)
         with self.log_file.open("ab") as stderr:
             if template is None or self.patch:
-                program = (sys.executable, "-c", f"{self.patch}\nfrom shim.main import cli\ncli()")
+                before = f"{self.patch}\n{self.late_patch}"
+                program = (sys.executable, "-c", f"{before}\nfrom shim.main import cli\ncli()")
                 self._child = Child([*program, *self._arguments()], ready=_READY, stderr=stderr)
             else:
                 argv = ["offset-shim", *self._arguments()]
-                self._child = Child(argv, ready=_READY, stderr=stderr, spawned_by=template.spawn)
+                copied = partial(template.spawn, patch=self.late_patch)
+                self._child = Child(argv, ready=_READY, stderr=stderr, spawned_by=copied)
 
     def wait_ready(self) -> None:
         """The second half of `start`. Raises StartFailed, and the process is gone then."""

@@ -26,8 +26,9 @@ IMPORTED: Final = (
     *("uvloop", "shim.main", "shim.given", "shim.serve", "shim.serve.real_time", "shim.serve.service_manager"),
     *("shim.serve.statsd", "shim.admin.live.guard.token_file", "shim.admin.live.port.serving"),
     *("shim.workers.at_parent", "shim.workers.parent"),
+    *(f"shim.admin.commands.{name}" for name in ("config", "groups", "log", "migrate")),
 )
-"""What `serve` imports when it begins, and with an admin port."""
+"""What `serve` imports when it begins, and with an admin port, and what the other commands do."""
 
 _LARGEST = 1 << 17  # bytes of a request: arguments and an environment
 
@@ -67,20 +68,25 @@ class Template:
         self._process: Spawned | None = None
         self._socket: socket.socket | None = None
 
-    def spawn(self, argv: Sequence[str], *, stdin: Output, stderr: Output, cwd: Path | None) -> Spawned:
-        """As :func:`shim.demo.parts.process.spawn`, of the shim's command line: ``argv[0]`` is its name, ``stderr`` a
-        file, and there is no ``stdin``."""
-        assert stdin == subprocess.DEVNULL
+    def spawn(
+        self, argv: Sequence[str], *, stdin: Output, stderr: Output, cwd: Path | None, patch: str = ""
+    ) -> Spawned:
+        """As :func:`shim.demo.parts.process.spawn`, of the shim's command line: ``argv[0]`` is its name. ``stdin`` is
+        there or none, and ``stderr`` a file. ``patch``: Python that the copy runs before."""
+        assert isinstance(stdin, int)
         assert not isinstance(stderr, int | None)
-        ours, theirs = os.pipe()
-        request = {"argv": list(argv), "cwd": str(cwd or Path.cwd()), "environment": dict(os.environ)}
-        try:
-            (pid,) = self._asked(request, [theirs, stderr.fileno()])
-        except BaseException:
-            os.close(ours)
-            raise
-        finally:
-            os.close(theirs)
+        environment = dict(os.environ)
+        request = {"argv": list(argv), "cwd": str(cwd or Path.cwd()), "environment": environment, "patch": patch}
+        with Path(os.devnull).open("rb") as none:
+            given = none.fileno() if stdin == subprocess.DEVNULL else stdin
+            ours, theirs = os.pipe()
+            try:
+                (pid,) = self._asked(request, [given, theirs, stderr.fileno()])
+            except BaseException:
+                os.close(ours)
+                raise
+            finally:
+                os.close(theirs)
         return _Copy(pid, os.fdopen(ours, encoding="utf-8", errors="replace"), self._reaped)
 
     def end(self) -> None:
@@ -125,13 +131,14 @@ def main() -> None:
             case {"reap": ended}, []:
                 _, status, used = os.wait4(ended, 0)
                 answer = [os.waitstatus_to_exitcode(status), used.ru_utime + used.ru_stime]
-            case {"argv": argv, "cwd": cwd, "environment": environment}, files:
+            case {"argv": argv, "cwd": cwd, "environment": environment, "patch": patch}, files:
                 template = os.getpid()
                 answer = [pid := os.fork()]
                 if pid == 0:
                     asking.detach()
                     _become(template, files, cwd, environment)
                     sys.argv = argv
+                    exec(patch, {})
                     sys.modules["shim.main"].cli()
                 for file in files:
                     os.close(file)
@@ -139,7 +146,7 @@ def main() -> None:
 
 
 def _received(asking: socket.socket) -> tuple[Any, list[int]] | None:
-    request, files, _, _ = socket.recv_fds(asking, _LARGEST, 2)
+    request, files, _, _ = socket.recv_fds(asking, _LARGEST, 3)
     return (json.loads(request), files) if request else None
 
 
@@ -147,7 +154,7 @@ def _become(template: int, files: Sequence[int], cwd: str, environment: Mapping[
     """What :func:`shim.demo.parts.process.spawn` has done for a program of its own."""
     os.setsid()
     die_with(template)
-    for number, file in enumerate((os.open(os.devnull, os.O_RDONLY), *files)):
+    for number, file in enumerate(files):
         os.dup2(file, number)
         os.close(file)
     os.chdir(cwd)

@@ -34,7 +34,7 @@ Call.decide = loading
 
 @pytest.fixture(scope="module")
 def shim(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shim]:
-    with Shim(broker.bootstrap_servers, tmp_path_factory.mktemp("shim") / "data", patch=LOADS) as running:
+    with Shim(broker.bootstrap_servers, tmp_path_factory.mktemp("shim") / "data", late_patch=LOADS) as running:
         yield running
 
 

@@ -42,8 +42,10 @@ def shim(broker: Broker, tmp_path: Path, request: pytest.FixtureRequest, offsets
     seed = callspec.params.get("seed") if callspec is not None else None
     settings = {"offsets.topic.num.partitions": OFFSETS_PARTITIONS, **(churning(seed) if seed is not None else {})}
     patch = _SNAPSHOTS_OFTEN if seed is not None else ""
-    data_dir = tmp_path / "data"
-    with Shim(broker.bootstrap_servers, data_dir, settings=settings, patch=patch, offsets_log=offsets_log) as running:
+    shim = Shim(
+        broker.bootstrap_servers, tmp_path / "data", settings=settings, late_patch=patch, offsets_log=offsets_log
+    )
+    with shim as running:
         yield running
 
 

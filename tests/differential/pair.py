@@ -174,12 +174,14 @@ def in_order_broker(folder: Path, settings: Mapping[str, int]) -> Broker:
 def pair_with(
     broker: Broker, folder: Path, settings: Mapping[str, int], *, patch: str = "", offsets_log: str = OFFSETS_LOG
 ) -> Iterator[Pair]:
-    """Put a shim in front of the running broker. `patch`, `offsets_log`: see `Shim`."""
+    """Put a shim in front of the running broker. `patch` is a late one, `offsets_log`: see `Shim`."""
     apart: dict[str, str | int] = {
         **settings,
         "offsets.mirror.upstream": "false",
     }  # the broker is asked whether it knows of anything
-    with Shim(broker.bootstrap_servers, folder / "data", settings=apart, patch=patch, offsets_log=offsets_log) as shim:
+    with Shim(
+        broker.bootstrap_servers, folder / "data", settings=apart, late_patch=patch, offsets_log=offsets_log
+    ) as shim:
         both = Pair(broker, shim)
         try:
             yield both

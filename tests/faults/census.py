@@ -13,7 +13,7 @@ from tests.hostile.watching import Held, held
 from tests.shim_process import Shim
 from tests.waiting import wait_until
 
-# One line of Python for `Shim(patch=…)`, before anything of the shim's is imported.
+# One line of Python for `Shim(late_patch=…)`.
 PATCH: Final = "import tests.faults.census_inside as census_inside; census_inside.install({path!r})"
 
 

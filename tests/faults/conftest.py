@@ -79,7 +79,7 @@ def relayed(relayed_broker: tuple[Broker, Relay, int], tmp_path_factory: pytest.
             "request.timeout.ms": 3_000,
             "topology.refresh.interval.ms": 500,
         },
-        patch=census.patch(folder),
+        late_patch=census.patch(folder),
     ) as shim:
         at = 1 + broker.node_id
         with Relay({front_port: shim.port, front_port + at: shim.port + at}) as front:

@@ -163,7 +163,7 @@ def test_more_connections_than_open_files(broker: Broker, make_topic: TopicFacto
     patch = "import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (300, 550))"
     settings = {"offsets.topic.num.partitions": 50}
     most_open_files()
-    with Shim(broker.bootstrap_servers, tmp_path / "data", settings=settings, patch=patch) as shim:
+    with Shim(broker.bootstrap_servers, tmp_path / "data", settings=settings, late_patch=patch) as shim:
         quiet(shim, group, topic)
         before = held(shim)
         with Served(shim.port, group, topic) as served:

@@ -147,7 +147,7 @@ def at_both(
         admin = f"127.0.0.1:{free_port()}"
         args = ["--admin", admin, "--zookeeper", connect]
         bootstrap = broker.bootstrap_servers
-        with Shim(bootstrap, data_dir, args=args, settings=settings, patch=patch, passes_groups=True) as shim:
+        with Shim(bootstrap, data_dir, args=args, settings=settings, late_patch=patch, passes_groups=True) as shim:
             at = Administered(shim, admin)
             started = at.migrate("start", group)
             assert started.status == 0, started

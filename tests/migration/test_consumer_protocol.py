@@ -193,7 +193,7 @@ def test_a_heartbeat_on_its_way_is_waited_for_when_a_group_is_taken_over(
     topic, admin = make_topic(), f"127.0.0.1:{free_port()}"
     commit(broker.bootstrap_servers, group, topic, 5)
     args = ["--admin", admin]
-    with Shim(broker.bootstrap_servers, tmp_path / "data", args=args, patch=_HELD_UP, passes_groups=True) as shim:
+    with Shim(broker.bootstrap_servers, tmp_path / "data", args=args, late_patch=_HELD_UP, passes_groups=True) as shim:
         at = Administered(shim, admin)
         commit(shim.bootstrap, group, topic, 5)
         with WireClient(shim.broker_port(broker.node_id), client_id="joining-late") as client:

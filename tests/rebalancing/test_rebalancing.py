@@ -180,7 +180,9 @@ def test_a_member_that_is_told_no_offset_of_the_log_fails(
     alone = Group("alone", "range", 2, (Member("only", library),))
     plan = SHORT._replace(groups=(alone,), kinds={})
     with (
-        Shim(broker.bootstrap_servers, tmp_path / "data", settings=SETTINGS, patch=WRONG.format(said=said)) as shim,
+        Shim(
+            broker.bootstrap_servers, tmp_path / "data", settings=SETTINGS, late_patch=WRONG.format(said=said)
+        ) as shim,
         pytest.raises(MembersFailed, match=f"only has ended with status 1(.|\\n)*({found})"),
     ):
         until_one_fails(shim.port, plan, tmp_path / "members", make_topic)
@@ -196,7 +198,7 @@ def test_wrong_offsets_would_be_noticed(
     """What the other tests rely on: a shim that tells members other offsets than those committed does not pass."""
     patch = WRONG.format(said=f"offset + ({by} if offset > 5 else 0)")
     with (
-        Shim(broker.bootstrap_servers, tmp_path / "data", settings=SETTINGS, patch=patch) as shim,
+        Shim(broker.bootstrap_servers, tmp_path / "data", settings=SETTINGS, late_patch=patch) as shim,
         pytest.raises(AssertionError, match=found),
     ):
         at(shim.port, SHORT, tmp_path / "members", make_topic)

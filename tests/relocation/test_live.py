@@ -144,7 +144,12 @@ def shim_at(broker: Broker, data_dir: Path, admin: str, prefix: str, patch: str)
         "offsets.read.lease.ms": 200,
     }
     return Shim(
-        broker.bootstrap_servers, data_dir, settings=settings, args=("--admin", admin), patch=patch, offsets_log="local"
+        broker.bootstrap_servers,
+        data_dir,
+        settings=settings,
+        args=("--admin", admin),
+        late_patch=patch,
+        offsets_log="local",
     )
 
 

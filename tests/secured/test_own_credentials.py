@@ -102,7 +102,7 @@ Cluster._refresh = told
 def test_a_password_that_is_changed_while_the_shim_runs(own: SecuredBroker, tmp_path: Path) -> None:
     """It goes on with what it knows, says so once, and is back when it may be."""
     settings = {**shim_settings(own), "topology.refresh.interval.ms": "100"}
-    with Shim(own.bootstrap_servers, tmp_path / "data", settings=settings, patch=TELLS_TRIES) as shim:
+    with Shim(own.bootstrap_servers, tmp_path / "data", settings=settings, late_patch=TELLS_TRIES) as shim:
         own.add_scram_user("shim", "another")
         shim.wait_logged("no broker can be reached, trying again every 0.5 s: ")
         before = len(shim.log())

@@ -43,7 +43,7 @@ TopicTable.confirm, TopicRefresh._look = told_confirmed, told_looked
 
 
 def following(part: Broker | Cluster, tmp_path: Path) -> Shim:
-    return Shim(part.bootstrap_servers, tmp_path / "data", settings=QUICK, patch=TELLS)
+    return Shim(part.bootstrap_servers, tmp_path / "data", settings=QUICK, late_patch=TELLS)
 
 
 @pytest.fixture

@@ -69,7 +69,7 @@ def kill_and_copy(
 ) -> None:
     source = make_topic(PARTITIONS, on=broker)
     target = make_topic(PARTITIONS, on=broker)
-    shim = Shim(broker.bootstrap_servers, tmp_path / "data", settings=SETTINGS, patch=SNAPSHOTS_OFTEN)
+    shim = Shim(broker.bootstrap_servers, tmp_path / "data", settings=SETTINGS, late_patch=SNAPSHOTS_OFTEN)
     args = (group, instance, f"{group}-tx", source, target)
     with shim, Copier(command(), tmp_path / "copier", shim.bootstrap, *args) as copier:
         copied = Copied(broker.bootstrap_servers, target, PARTITIONS)
