@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Self
@@ -20,6 +19,7 @@ from shim.admin.transfer.group_offsets import read_offsets
 from shim.log import LogSettings, OffsetsLog, PartitionWrite
 from shim.log.disk.files import Files
 from shim.offsets.cluster.groups import Committed
+from tests import commands
 
 TIME_LIMIT_SECONDS = 30
 TIMESTAMP = 1_700_000_000_000
@@ -61,8 +61,7 @@ def log(*args: str | Path) -> Result:
 
 
 def log_in_a_process(*args: str | Path, stdin: int = subprocess.DEVNULL) -> Result:
-    command = [sys.executable, "-m", "shim.main", "log", *map(str, args)]
-    result = subprocess.run(command, capture_output=True, text=True, stdin=stdin, timeout=TIME_LIMIT_SECONDS)
+    result = commands.ended("log", *map(str, args), stdin=stdin)
     assert "Traceback" not in result.stderr, result.stderr
     return Result(result.returncode, result.stdout, result.stderr)
 

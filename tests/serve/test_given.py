@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +13,7 @@ from shim.config import BY_NAME, OPTIONS, HostPort, SettingError, Settings, load
 from shim.given import check_given, given_to_serve
 from shim.listener_config import Listener
 from shim.serve.reloading import Reloading
+from tests import commands
 from tests.config.test_every_setting import NOT_ALONE, right_value
 
 NEEDED = ("bootstrap.servers=b:1", "listen=127.0.0.1:1", "data.dir=/nowhere")
@@ -102,12 +100,10 @@ def test_an_admin_address_of_this_machine_needs_none(host: str) -> None:
     check_given(load_configuration(None, (f"admin.listen={host}:9644",)))
 
 
-def test_what_is_missing_is_one_line() -> None:
+def test_what_is_missing_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     """In a process of its own: the options of the command line are the ones that are named."""
-    environ = {**os.environ, "OFFSET_SHIM_LISTEN": "127.0.0.1:1"}
-    run = subprocess.run(
-        [sys.executable, "-m", "shim.main", "serve"], capture_output=True, text=True, env=environ, timeout=30
-    )
+    monkeypatch.setenv("OFFSET_SHIM_LISTEN", "127.0.0.1:1")
+    run = commands.ended("serve")
     assert run.returncode == 2
     assert run.stderr == (
         "Error: missing: --bootstrap-servers (or the setting bootstrap.servers) and "

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -28,6 +29,7 @@ from shim.given import given_to_serve
 from shim.log import OffsetsLog, PartitionWrite
 from shim.net.own_ports import leads_to
 from shim.serve import CannotStart, check_ports
+from tests import commands
 from tests.admin.live.running import offset_shim
 from tests.serve.test_connections import commit, commit_request, committed
 from tests.shim_process import Shim
@@ -45,8 +47,9 @@ def serve(data_dir: Path, bootstrap: str, port: int, *args: str) -> list[str]:
 
 
 def refused(argv: Sequence[str]) -> str:
-    """Run something that cannot start; gives the one line it says."""
-    result = subprocess.run(argv, capture_output=True, text=True, timeout=TIMEOUT_SECONDS)
+    """Run a shim that cannot start; gives the one line it says."""
+    _, _, _, *args = argv
+    result = commands.ended(*args)
     assert result.returncode not in (0, None)
     assert result.stdout == ""
     assert "Traceback" not in result.stderr
@@ -93,8 +96,8 @@ def taken() -> Iterator[HostPort]:
 @pytest.mark.parametrize("workers", [(), ("--workers", "2")], ids=["one process", "two"])
 def test_a_port_that_is_taken(tmp_path: Path, taken: HostPort, workers: tuple[str, ...]) -> None:
     """That is all that is said, and nothing is left behind: a new data directory would be no new one the next time."""
-    argv = serve(tmp_path / "data", "127.0.0.1:1", free_port_range(4), "--admin", str(taken), *workers)
-    result = subprocess.run(argv, capture_output=True, text=True, timeout=TIMEOUT_SECONDS)
+    _, _, _, *args = serve(tmp_path / "data", "127.0.0.1:1", free_port_range(4), "--admin", str(taken), *workers)
+    result = commands.ended(*args)
     expected = f"Error: cannot listen on {taken} (--admin): Address already in use\n"
     assert (result.returncode, result.stdout, result.stderr) == (1, "", expected)
     assert list(tmp_path.iterdir()) == []
@@ -311,12 +314,13 @@ def test_a_disk_that_hangs_does_not_keep_it_from_stopping(tmp_path: Path) -> Non
 @pytest.mark.local_log("the second one looks into the directory")
 @pytest.mark.usefixtures("topic_t")
 def test_offsets_of_another_cluster(broker: Broker, tmp_path: Path, group: str) -> None:
-    with Shim(broker.bootstrap_servers, tmp_path / "data") as shim, WireClient(shim.port) as client:
+    of_one = partial(Shim, broker.bootstrap_servers, tmp_path / "data", args=ONE_PARTITION)
+    with of_one() as shim, WireClient(shim.port) as client:
         commit(client, group, 1)
     with Broker(tmp_path / "other") as other:
-        error = refused(serve(tmp_path / "data", other.bootstrap_servers, free_port_range(4)))
+        error = refused(serve(tmp_path / "data", other.bootstrap_servers, free_port_range(4), *ONE_PARTITION))
     assert f"data directory {tmp_path / 'data'} belongs to cluster" in error
-    with Shim(broker.bootstrap_servers, tmp_path / "data") as shim, WireClient(shim.port) as client:
+    with of_one() as shim, WireClient(shim.port) as client:
         assert committed(client, group) == 1
 
 

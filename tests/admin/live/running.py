@@ -26,6 +26,7 @@ from shim.config import HostPort
 from shim.main import cli
 from shim.relocation.words import Relocates
 from shim.tls import TlsContext
+from tests import commands
 from tests.admin.live.grouped import Grouped
 from tests.admin.live.moved import Moved
 from tests.admin.live.watching import OVERVIEW, Relocated, Watching
@@ -80,29 +81,21 @@ def offset_shim(*args: str) -> Result:
 
 def in_a_process(*args: str, answers: str | None = None) -> Result:
     """``answers``: typed at a terminal that is its standard input and error; without, standard input is none."""
-    command = [sys.executable, "-m", "shim.main", *args]
     if answers is None:
-        done = subprocess.run(
-            command, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=TIME_LIMIT_SECONDS
-        )
+        done = commands.ended(*args)
         return Result(done.returncode, done.stdout, done.stderr)
-    return _at_a_terminal(command, answers)
-
-
-def _at_a_terminal(command: Sequence[str], answers: str) -> Result:
     ours, theirs = os.openpty()
+    told: list[bytes] = []
+    reading = threading.Thread(target=_read_all, args=(ours, told))
     try:
         os.write(ours, answers.encode())
-        child = subprocess.Popen(command, stdin=theirs, stdout=subprocess.PIPE, stderr=theirs, text=True)
-        os.close(theirs)
-        told: list[bytes] = []
-        reading = threading.Thread(target=_read_all, args=(ours, told))
         reading.start()
-        stdout, _ = child.communicate(timeout=TIME_LIMIT_SECONDS)
-        reading.join(TIME_LIMIT_SECONDS)
+        done = commands.ended(*args, stdin=theirs, stderr=theirs)
     finally:
+        os.close(theirs)
+        reading.join(TIME_LIMIT_SECONDS)
         os.close(ours)
-    return Result(child.returncode, stdout, b"".join(told).decode())
+    return Result(done.returncode, done.stdout, b"".join(told).decode())
 
 
 @contextmanager
