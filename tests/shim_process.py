@@ -25,14 +25,13 @@ _STOP_TIMEOUT_S = 60.0
 _LOG_SHOWN = 4_000  # characters of the log in an exception
 # Quick, for tests that do not look at it; a test of Kafka's own 3000 says so in its settings.
 _QUICK: Mapping[str, int] = {"group.initial.rebalance.delay.ms": 0}
-# Fifty partitions of two topics for each of many tests are a lot for one broker.
-_ON_TOPICS: Mapping[str, str | int] = {
-    "offsets.log": "kafka",
-    "offsets.topic.num.partitions": 4,
-    "offsets.topic.replication.factor": 1,
-}
+_ON_TOPICS: Mapping[str, str | int] = {"offsets.log": "kafka", "offsets.topic.replication.factor": 1}
 _SEGMENT_BYTES = "offsets.topic.segment.bytes"
 _LEAST_SEGMENT_BYTES = 1_048_576  # that brokers of 4.3 take for a topic
+
+OFFSETS_PARTITIONS: Final = 4
+"""Of a shim whose test does not say. Fifty, each a part of three logs, are a lot to begin with for each of many tests,
+and for one broker."""
 
 OFFSETS_LOG: Final = os.environ.get("OFFSETS_LOG", "local")
 """Where the log of every shim is whose test does not say: as in `offsets.log`."""
@@ -52,9 +51,9 @@ class Shim:
     has been imported. The process dies with this one, however that ends; as a context manager it is started, and
     stopped however the block ends.
 
-    `offsets_log` is as in the setting, and `OFFSETS_LOG` of the environment by default. On topics each data directory
-    has its own, with few partitions where `settings` do not say how many. They are looked into at `plaintext_servers`,
-    where the brokers at `bootstrap_servers` want TLS or SASL.
+    Its log has few partitions where `settings` do not say how many. `offsets_log` is as in the setting, and
+    `OFFSETS_LOG` of the environment by default. On topics each data directory has its own. They are looked into at
+    `plaintext_servers`, where the brokers at `bootstrap_servers` want TLS or SASL.
 
     At the end of the block every group that was made at it has been served by it, and none passed through to the
     cluster: otherwise it would have been the cluster's own coordinator that was tested. A test in which that is as it
@@ -85,7 +84,8 @@ class Shim:
         self.topics_prefix: str | None = None
         if offsets_log == "kafka":
             self.topics_prefix = f"__shim_{sha256(bytes(data_dir.absolute())).hexdigest()[:12]}"
-        self.settings = {**_QUICK, **(settings or {})}
+        partitions = {"offsets.topic.num.partitions": OFFSETS_PARTITIONS}
+        self.settings = {**_QUICK, **partitions, **(settings or {})}
         if self.topics_prefix is not None:
             segment_bytes = max(int(self.settings.get(_SEGMENT_BYTES, 0)), _LEAST_SEGMENT_BYTES)
             self.settings = {**_ON_TOPICS, **self.settings, _SEGMENT_BYTES: segment_bytes}

@@ -11,9 +11,8 @@ from tests.admin.live.running import offset_shim
 from tests.conftest import TopicFactory
 from tests.migration.test_changing_hands import administered
 from tests.migration.test_first_contact import commit
+from tests.shim_process import OFFSETS_PARTITIONS
 from tests.waiting import wait_until
-
-_PARTITIONS = 50
 
 
 def test_its_groups_are_missed(
@@ -21,8 +20,8 @@ def test_its_groups_are_missed(
 ) -> None:
     """They are not there, and that is no reason to take the others for all."""
     topic, lost = make_topic(), fresh_name()
-    number = partition_for(lost, _PARTITIONS)
-    well = next(name for name in iter(fresh_name, None) if partition_for(name, _PARTITIONS) != number)
+    number = partition_for(lost, OFFSETS_PARTITIONS)
+    well = next(name for name in iter(fresh_name, None) if partition_for(name, OFFSETS_PARTITIONS) != number)
     with administered(broker, tmp_path / "data") as at:
         for group in (lost, well):
             commit(at.shim.bootstrap, group, topic, 5)
@@ -32,7 +31,7 @@ def test_its_groups_are_missed(
     content = bytearray(segment.read_bytes())
     content[70] ^= 1
     segment.write_bytes(content)
-    damaged = "1 of 50 partitions is damaged and not served"
+    damaged = f"1 of {OFFSETS_PARTITIONS} partitions is damaged and not served"
     with administered(broker, tmp_path / "data") as at:
         for command in (("groups", "list"), ("migrate", "status"), ("migrate", "plan"), ("migrate", "verify")):
             told = offset_shim(*command, "--admin", at.address)

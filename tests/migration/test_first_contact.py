@@ -12,10 +12,8 @@ from confluent_kafka.admin import AdminClient
 from protocol.errors import ErrorCode
 from protocol.messages import offset_commit
 from protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
-from protocol.own.state_log import STATE_TOPIC, GroupHandsValue, Hands, decode_state
-from shim.config import Settings
+from protocol.own.state_log import Hands
 from shim.demo.parts import Broker
-from shim.runtime import open_log
 from tests.conftest import TopicFactory
 from tests.shim_process import Shim
 from tests.waiting import wait_until
@@ -73,21 +71,6 @@ def groups_at(at: str) -> set[str]:
     return {group.group_id for group in listed.valid}
 
 
-def hands_in(data_dir: Path) -> dict[str, Hands]:
-    """As a stopped shim has left them."""
-    log = open_log(data_dir, Settings())
-    try:
-        return {
-            key.group: Hands(value.hands)
-            for number in range(log.num_partitions)
-            for record in log.recover(number, topic=STATE_TOPIC)
-            for key, value in [decode_state(record.key or b"", record.value)]
-            if isinstance(value, GroupHandsValue)
-        }
-    finally:
-        log.close()
-
-
 def test_a_group_with_offsets_in_the_cluster_goes_on_there(
     broker: Broker, shim: Shim, make_topic: TopicFactory, fresh_name: Callable[[], str]
 ) -> None:
@@ -101,7 +84,7 @@ def test_a_group_with_offsets_in_the_cluster_goes_on_there(
     assert committed(shim.bootstrap, group, topic) == 6
     assert group in groups_at(shim.bootstrap)
     shim.stop()
-    assert hands_in(shim.data_dir)[group] is Hands.PASSED_THROUGH
+    assert shim.hands()[group] is Hands.PASSED_THROUGH
 
 
 @pytest.fixture
@@ -135,7 +118,7 @@ def test_a_group_that_nobody_knows_is_served(
     assert committed(shim.bootstrap, group, topic) < 0
     assert consumed(shim.bootstrap, group, topic, 2) == [b"0", b"1"]
     shim.stop()
-    assert hands_in(shim.data_dir)[group] is Hands.SERVED
+    assert shim.hands()[group] is Hands.SERVED
 
 
 def test_new_groups_are_passed_through_where_the_setting_says_so(
