@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import functools
+import json
 import logging
 import os
 import random
@@ -30,9 +31,21 @@ COMMITS = 5
 MOUNTED = 'mount --bind "$0" "$0" && mount -o remount,bind,ro "$0" && exec "$@"'
 
 
+COMMANDS = """
+import json, sys
+from click.testing import CliRunner
+from shim.admin.commands.log import log_commands
+ended = (CliRunner().invoke(log_commands, args, catch_exceptions=False) for args in json.loads(sys.argv[1]))
+print(json.dumps([(each.exit_code, each.stdout, each.stderr) for each in ended]))
+"""
+
+Command = Sequence[str | Path]
+"""The arguments of `log`."""
+
+
 class Looking(Protocol):
-    def __call__(self, data_dir: Path, *args: str | Path) -> Result:
-        """A `log` command that cannot write to ``data_dir``."""
+    def __call__(self, data_dir: Path, *commands: Command) -> list[Result]:
+        """`log` commands of one process that cannot write to ``data_dir``."""
 
 
 def opened(data_dir: Path) -> OffsetsLog:
@@ -83,29 +96,27 @@ def cannot_mount() -> str:
     return tried.stderr
 
 
-def on_a_read_only_disk(data_dir: Path, *args: str | Path) -> Result:
-    return _ended(["unshare", "--mount", "sh", "-c", MOUNTED, str(data_dir), *_command(*args)])
+def on_a_read_only_disk(data_dir: Path, *commands: Command) -> list[Result]:
+    return _ended(["unshare", "--mount", "sh", "-c", MOUNTED, str(data_dir)], commands)
 
 
-def without_the_right_to_write(data_dir: Path, *args: str | Path) -> Result:
+def without_the_right_to_write(data_dir: Path, *commands: Command) -> list[Result]:
     """Root has it, whatever the mode says, by a capability."""
     for path in (data_dir, *data_dir.rglob("*")):
         path.chmod(0o555 if path.is_dir() else 0o444)
     try:
-        return _ended([*(["setpriv", "--bounding-set=-all"] if os.geteuid() == 0 else []), *_command(*args)])
+        return _ended(["setpriv", "--bounding-set=-all"] if os.geteuid() == 0 else [], commands)
     finally:
         for path in (data_dir, *data_dir.rglob("*")):
             path.chmod(0o755 if path.is_dir() else 0o644)
 
 
-def _command(*args: str | Path) -> list[str]:
-    return [sys.executable, "-m", "shim.main", "log", *map(str, args)]
-
-
-def _ended(command: Sequence[str]) -> Result:
-    done = subprocess.run(command, capture_output=True, text=True, timeout=TIME_LIMIT_SECONDS, check=False)
-    assert "Traceback" not in done.stderr, done.stderr
-    return Result(done.returncode, done.stdout, done.stderr)
+def _ended(under: Sequence[str], commands: Sequence[Command]) -> list[Result]:
+    args = json.dumps([[str(arg) for arg in command] for command in commands])
+    process = [*under, sys.executable, "-c", COMMANDS, args]
+    done = subprocess.run(process, capture_output=True, text=True, timeout=TIME_LIMIT_SECONDS, check=False)
+    assert done.returncode == 0, done.stderr
+    return [Result(*each) for each in json.loads(done.stdout)]
 
 
 @pytest.fixture(params=[on_a_read_only_disk, without_the_right_to_write], ids=lambda each: each.__name__)
@@ -124,19 +135,19 @@ def test_whoever_looks_needs_no_right_to_write(
     if left == "closed":  # and copied without it, say
         (data_dir / LOCK_NAME).unlink()
     before = content_of(data_dir)
-    verified = looking(data_dir, "verify", "--data-dir", data_dir, "--json")
-    assert verified.status == 0, verified.stderr
+    told = looking(
+        data_dir,
+        ("verify", "--data-dir", data_dir, "--json"),
+        ("dump", "--data-dir", data_dir, "--state"),
+        ("export", "--data-dir", data_dir, "--to-folder", tmp_path / "to", "--partitions", "1"),
+        ("backup", "--data-dir", data_dir, tmp_path / "backup"),
+        ("repair", "--data-dir", data_dir, "--dry-run"),
+        ("compact", "--data-dir", data_dir, "--dry-run"),
+    )
+    assert [each.status for each in told] == [0] * 6, told
+    verified, dumped, *_ = told
     assert [each["records"] for each in verified.json["partitions"]] == [COMMITS]
-    dumped = looking(data_dir, "dump", "--data-dir", data_dir, "--state")
-    assert dumped.status == 0, dumped.stderr
     assert all(f"topic-{offset}" in dumped.stdout for offset in range(COMMITS))
-    exported = looking(data_dir, "export", "--data-dir", data_dir, "--to-folder", tmp_path / "to", "--partitions", "1")
-    assert exported.status == 0, exported.stderr
-    backed_up = looking(data_dir, "backup", "--data-dir", data_dir, tmp_path / "backup")
-    assert backed_up.status == 0, backed_up.stderr
-    for dry in ("repair", "compact"):
-        told = looking(data_dir, dry, "--data-dir", data_dir, "--dry-run")
-        assert told.status == 0, told.stderr
     assert content_of(data_dir) == before
     assert sorted(each.offset for each in served(tmp_path / "backup")["g"].values()) == list(range(COMMITS))
     imported = log("import", "--data-dir", tmp_path / "new", "--from-folder", tmp_path / "to", "--partitions", "1")
@@ -146,23 +157,24 @@ def test_whoever_looks_needs_no_right_to_write(
 
 def test_a_damage_is_planned_for(closed: Path, looking: Looking) -> None:
     (closed / "__consumer_offsets-0").rename(closed / "__consumer_offsets-1")
-    told = looking(closed, "repair", "--data-dir", closed, "--dry-run")
+    (told,) = looking(closed, ("repair", "--data-dir", closed, "--dry-run"))
     assert (told.status, "the partition's folder is missing" in told.stdout) == (0, True), told
 
 
-@pytest.mark.parametrize("command", ["repair", "compact", "import"])
-def test_what_would_change_something_says_why_it_does_not(
-    closed: Path, tmp_path: Path, looking: Looking, command: str
-) -> None:
+def test_what_would_change_something_says_why_it_does_not(closed: Path, tmp_path: Path, looking: Looking) -> None:
     source = tmp_path / "to"
     assert log("export", "--data-dir", closed, "--to-folder", source, "--partitions", "1").status == 0
     before = content_of(closed)
-    more = ("--from-folder", source, "--partitions", "1") if command == "import" else ()
-    told = looking(closed, command, "--data-dir", closed, *more)
-    assert (told.status, told.stdout) == (2, "")
-    line = told.stderr.splitlines()[-1]
-    assert line.startswith(f"Error: {closed}/")
-    assert line.endswith((": Read-only file system", ": Permission denied"))
+    for told in looking(
+        closed,
+        ("repair", "--data-dir", closed),
+        ("compact", "--data-dir", closed),
+        ("import", "--data-dir", closed, "--from-folder", source, "--partitions", "1"),
+    ):
+        assert (told.status, told.stdout) == (2, "")
+        line = told.stderr.splitlines()[-1]
+        assert line.startswith(f"Error: {closed}/")
+        assert line.endswith((": Read-only file system", ": Permission denied"))
     assert content_of(closed) == before
 
 
@@ -170,7 +182,7 @@ def test_one_that_is_in_use_is_left_alone(tmp_path: Path, looking: Looking) -> N
     """The lock is seen where it cannot be written."""
     offsets_log = opened(tmp_path / "data")
     commit(offsets_log, 0)
-    told = looking(tmp_path / "data", "verify", "--data-dir", tmp_path / "data")
+    (told,) = looking(tmp_path / "data", ("verify", "--data-dir", tmp_path / "data"))
     offsets_log.close()
     assert told.status == 2
     assert told.stderr == (
