@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from shim.demo.parts import Broker
+from tests.clients.group_commands import GroupCommands
 from tests.clients.programs import Programs
 from tests.shim_process import Shim
 
@@ -24,4 +25,10 @@ def shim(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[S
 def programs(shim: Shim, tmp_path: Path) -> Iterator[Programs]:
     """The test's client processes; they have a minute and a half."""
     with Programs(tmp_path, _LIMIT_S, shim.log) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def group_commands(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GroupCommands]:
+    with GroupCommands(tmp_path_factory.mktemp("group-commands") / "log") as running:
         yield running

@@ -6,9 +6,7 @@ the same. Each place has a group of the same name; neither knows the other's.
 
 from __future__ import annotations
 
-import base64
 import json
-import re
 import subprocess
 import sys
 import threading
@@ -25,47 +23,19 @@ from confluent_kafka.admin import AdminClient
 from protocol.messages.find_coordinator import API as FIND_COORDINATOR
 from protocol.messages.find_coordinator import FindCoordinatorRequest
 from shim.demo.parts import Broker, tools
+from tests.clients.group_commands import Ended, GroupCommands
 from tests.clients.group_view import GroupView
 from tests.conftest import TopicFactory
 from tests.shim_process import Shim
 from tests.waiting import wait_until
 from tests.wire import WireClient
 
-_COMMANDS = str(Path(__file__).with_name("ConsumerGroupCommands.java"))
 _ADMIN = str(Path(__file__).with_name("AdminOfGroups.java"))
 _TIMEOUT_S = 60.0
 _PARTITIONS, _RECORDS = 2, 10
 _HOUR_MS = 3_600_000
 # READ, DELETE, DESCRIBE, DESCRIBE_CONFIGS and ALTER_CONFIGS: all that there is for a group, where there are no ACLs.
 _EVERY_OPERATION = {"READ", "DELETE", "DESCRIBE", "DESCRIBE_CONFIGS", "ALTER_CONFIGS"}
-
-
-class Ended(NamedTuple):
-    """What one command has printed, and its exit status."""
-
-    status: int
-    lines: list[str]
-
-    def rows(self, first: str) -> list[list[str]]:
-        """The columns of the lines that begin with this word."""
-        return [columns for line in self.lines if (columns := line.split()) and columns[0] == first]
-
-
-def run(bootstrap: str, commands: list[list[str]]) -> list[Ended]:
-    """What each command has printed, all of them run by one JVM; the lines in an order of their own, without what
-    differs from run to run (ports, and the second part of member ids), and without the places of exceptions in Java.
-    """
-    lines = "".join("\t".join(["--bootstrap-server", bootstrap, *command]) + "\n" for command in commands)
-    told = tools.java_tool(_COMMANDS, input=lines).stdout.splitlines()
-    return [_ended(*line.split(" ")) for line in told]
-
-
-def _ended(status: str, printed: str) -> Ended:
-    text = base64.b64decode(printed).decode()
-    text = re.sub(r"127\.0\.0\.1:\d+", "127.0.0.1:PORT", text)
-    text = re.sub(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", "UUID", text)
-    lines = [" ".join(line.split()) for line in text.splitlines() if line.strip()]
-    return Ended(int(status), sorted(line for line in lines if not line.startswith("at ")))
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -107,7 +77,13 @@ def member(bootstrap: str, group: str, topic: str) -> Iterator[None]:
 
 
 def test_kafka_consumer_groups_does_the_same_as_at_a_broker(
-    broker: Broker, shim: Shim, topic_of_hours: tuple[str, int], make_topic: TopicFactory, group: str, tmp_path: Path
+    broker: Broker,
+    shim: Shim,
+    topic_of_hours: tuple[str, int],
+    make_topic: TopicFactory,
+    group: str,
+    tmp_path: Path,
+    group_commands: GroupCommands,
 ) -> None:
     topic, first = topic_of_hours
     other = make_topic(1)
@@ -152,7 +128,7 @@ def test_kafka_consumer_groups_does_the_same_as_at_a_broker(
         ["--delete", *of_group],
         ["--describe", *of_group],
     ]
-    through_shim, at_broker = (run(place.bootstrap, commands) for place in (shim, _At(broker)))
+    through_shim, at_broker = (group_commands.run_all(place.bootstrap, commands) for place in (shim, _At(broker)))
     for command, ours, theirs in zip(commands, through_shim, at_broker, strict=True):
         assert ours == theirs, command
 
@@ -179,7 +155,12 @@ def test_kafka_consumer_groups_does_the_same_as_at_a_broker(
 
 
 def test_kafka_consumer_groups_with_members(
-    broker: Broker, shim: Shim, topic_of_hours: tuple[str, int], make_topic: TopicFactory, group: str
+    broker: Broker,
+    shim: Shim,
+    topic_of_hours: tuple[str, int],
+    make_topic: TopicFactory,
+    group: str,
+    group_commands: GroupCommands,
 ) -> None:
     topic, _ = topic_of_hours
     other = make_topic(1)
@@ -202,9 +183,9 @@ def test_kafka_consumer_groups_with_members(
     ]
     told = []
     for place in (shim, _At(broker)):
-        run(place.bootstrap, before)
+        group_commands.run_all(place.bootstrap, before)
         with member(place.bootstrap, group, topic):
-            ended = run(place.bootstrap, commands + lists)
+            ended = group_commands.run_all(place.bootstrap, commands + lists)
         # There may be groups of other tests at the one, and not at the other.
         told.append(
             ended[: len(commands)]

@@ -4,10 +4,10 @@ import pytest
 
 from shim.demo.parts import Broker
 from tests.clients.client_table import CONFLUENT_KAFKA, JAVA
+from tests.clients.group_commands import GroupCommands
 from tests.clients.group_view import GroupView
 from tests.clients.programs import Programs
 from tests.conftest import TopicFactory
-from tests.java_tools import consumer_groups
 from tests.shim_process import Shim
 
 _PARTITIONS = 4
@@ -15,9 +15,7 @@ _RECORDS, _MORE = 1_000, 100
 _NO_MEMBER = "-"
 
 
-def _table(bootstrap: str, group: str, *what: str) -> list[dict[str, str]]:
-    """The rows of `--describe --group`, by the table's own headings; a last column may be empty."""
-    printed = consumer_groups(bootstrap, "--describe", "--group", group, *what)
+def _rows(printed: str, group: str) -> list[dict[str, str]]:
     lines = [line.split() for line in printed.replace("COORDINATOR (ID)", "COORDINATOR ID").splitlines() if line]
     headings = next(line for line in lines if line[0] == "GROUP")
     return [dict(zip(headings, line, strict=False)) for line in lines if line[0] == group]
@@ -34,7 +32,13 @@ def _offsets(rows: list[dict[str, str]], heading: str) -> dict[int, int]:
 
 @pytest.mark.parametrize("through", ["shim", "broker"])
 def test_list_and_describe(
-    through: str, broker: Broker, shim: Shim, programs: Programs, make_topic: TopicFactory, group: str
+    through: str,
+    broker: Broker,
+    shim: Shim,
+    programs: Programs,
+    make_topic: TopicFactory,
+    group: str,
+    group_commands: GroupCommands,
 ) -> None:
     topic = make_topic(_PARTITIONS)
     bootstrap, port = {
@@ -42,6 +46,15 @@ def test_list_and_describe(
         "broker": (broker.bootstrap_servers, broker.port),
     }[through]
     view = GroupView(bootstrap, group)
+
+    def told(*args: str) -> str:
+        printed = group_commands.run(bootstrap, *args)
+        assert printed.status == 0, printed
+        return printed.text
+
+    def table(*what: str) -> list[dict[str, str]]:
+        """The rows of `--describe --group`, by the table's own headings; a last column may be empty."""
+        return _rows(told("--describe", "--group", group, *what), group)
 
     def produce(count: int) -> None:
         producer = programs.start("producer", CONFLUENT_KAFKA.produce(bootstrap, topic))
@@ -53,8 +66,8 @@ def test_list_and_describe(
     programs.wait("two members, two partitions each", lambda: view.shared_by(2, _PARTITIONS))
 
     # With members.
-    assert consumer_groups(bootstrap, "--list").splitlines().count(group) == 1
-    [state] = _table(bootstrap, group, "--state")
+    assert told("--list").splitlines().count(group) == 1
+    [state] = table("--state")
     assert state == {
         "GROUP": group,
         "COORDINATOR": f"127.0.0.1:{port}",
@@ -63,7 +76,7 @@ def test_list_and_describe(
         "STATE": "Stable",
         "#MEMBERS": "2",
     }
-    rows = _table(bootstrap, group, "--members", "--verbose")
+    rows = table("--members", "--verbose")
     owners = {}
     for row in rows:
         assigned = row["CURRENT-ASSIGNMENT"].removeprefix(f"{topic}:").split(",")
@@ -71,7 +84,7 @@ def test_list_and_describe(
         owners.update({int(partition): row["CONSUMER-ID"] for partition in assigned})
     assert sorted(owners) == list(range(_PARTITIONS))
     assert len(set(owners.values())) == len(rows) == 2
-    rows = _table(bootstrap, group)
+    rows = table()
     assert _column(rows, "CONSUMER-ID") == owners
     assert set(_column(rows, "TOPIC").values()) == {topic}
 
@@ -81,9 +94,9 @@ def test_list_and_describe(
     for member in members:
         member.terminate()
         assert programs.wait_end(member) == JAVA.left, member.report()
-    [state] = _table(bootstrap, group, "--state")
+    [state] = table("--state")
     assert (state["STATE"], state["#MEMBERS"]) == ("Empty", "0")
-    rows = _table(bootstrap, group)
+    rows = table()
     committed = _offsets(rows, "CURRENT-OFFSET")
     assert sum(committed.values()) == _RECORDS
     assert committed == _offsets(rows, "LOG-END-OFFSET") == view.committed()
@@ -92,7 +105,7 @@ def test_list_and_describe(
 
     # More has come meanwhile.
     produce(_MORE)
-    rows = _table(bootstrap, group)
+    rows = table()
     assert _offsets(rows, "CURRENT-OFFSET") == committed
     lag = {partition: end - committed[partition] for partition, end in _offsets(rows, "LOG-END-OFFSET").items()}
     assert _offsets(rows, "LAG") == lag

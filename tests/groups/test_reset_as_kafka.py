@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from shim.demo.parts import Broker
-from tests.clients.test_admin_of_groups import run
+from tests.clients.group_commands import GroupCommands
 from tests.conftest import TopicFactory
 from tests.groups.place import Hours, Place, post
 
@@ -37,10 +37,11 @@ def test_each_option_sets_what_kafkas_tool_sets(
         (["--from-file", str(plan)], [4, 10]),
         ([*scoped, "--to-current"], [4, 10]),
     ]
-    theirs = run(
-        broker.bootstrap_servers,
-        [["--group", group, "--reset-offsets", *asked, "--execute"] for asked, _ in resets],
-    )
+    with GroupCommands(tmp_path / "log") as commands:
+        theirs = commands.run_all(
+            broker.bootstrap_servers,
+            [["--group", group, "--reset-offsets", *asked, "--execute"] for asked, _ in resets],
+        )
     for (asked, expected), kafka in zip(resets, theirs, strict=True):
         planned = place.done("reset", group, *asked, "--dry-run")
         before = place.committed(group, topic)
