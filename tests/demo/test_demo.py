@@ -110,7 +110,7 @@ def _a_shim_takes_its_groups_over(desk: Desk, address: str) -> None:
         assert (numbers["offset"], numbers["lag"]) == (60, 40), "as docs/trying.md says"
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.soak)])
 def test_a_signal_stops_everything(environment: dict[str, str], number: signal.Signals, tmp_path: Path) -> None:
     demo = subprocess.Popen(COMMAND, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     guard = threading.Timer(TIMEOUT_S, demo.kill)
