@@ -57,7 +57,7 @@ def test_who_comes_to_the_old_place_later_is_led_away_when_its_group_is_not_ther
     """By then nobody looks for those any more; one that was told of the old place by a shim that was held up."""
     topic = make_topic()
     first, second, _ = shims_of(cluster, topic, tmp_path)
-    first.patch += "import shim.ownership.sharing\nshim.ownership.sharing._LATELY_SECONDS = 0.0\n"
+    first.late_patch += "import shim.ownership.sharing\nshim.ownership.sharing._LATELY_SECONDS = 0.0\n"
     with ExitStack() as running:
         for shim in (first, second):
             running.callback(lambda shim=shim: shim.kill() if shim.running else None)  # type: ignore[misc]

@@ -137,7 +137,7 @@ async def test_who_was_held_up_passes_nothing_on(
     for shim in shims:
         admins[shim] = f"127.0.0.1:{free_port()}"
         shim.args = ("--admin", admins[shim])
-        shim.patch += _SHORTER
+        shim.late_patch += _SHORTER
         shim.passes_groups = True
     await asyncio.to_thread(commit_past_the_shims, cluster, group, topic, 10)
     try:

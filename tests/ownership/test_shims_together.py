@@ -43,7 +43,7 @@ NODE_IDS: Final = (1, 2, 3)
 CLIENT: Final[Mapping[str, Client]] = {client.name: client for client in CLIENTS}
 
 CUT_OFF: Final = """
-import asyncio, json, pathlib, signal, shim.tls
+import asyncio, json, pathlib, signal, sys, shim.tls
 dial, made, cut = shim.tls.dial, [], {}
 
 class Unreachable(OSError):
@@ -70,7 +70,9 @@ def change():
         if host in cut["hosts"]:
             transport.pause_reading() if cut["hears_nothing"] else transport.abort()
 
-shim.tls.dial = cut_off
+for module in list(sys.modules.values()):
+    if getattr(module, "dial", None) is dial:
+        module.dial = cut_off
 signal.signal(signal.SIGUSR1, lambda *_: asyncio.get_running_loop().call_soon_threadsafe(change))
 """
 """With each SIGUSR1 the shim reads which brokers it is cut off from, for itself and for its clients: what it had open
@@ -95,7 +97,7 @@ def shims_of(cluster: Cluster, topic: str, folder: Path, **settings: str | int) 
             folder / f"data-{place}",
             settings=given,
             start_timeout=PATIENCE_S,
-            patch=f"import pathlib\nFILE = pathlib.Path({str(cut_file(folder, place))!r})\n{CUT_OFF}",
+            late_patch=f"import pathlib\nFILE = pathlib.Path({str(cut_file(folder, place))!r})\n{CUT_OFF}",
             offsets_log="local",  # they share one, of which the settings say the name
         )
         for place in range(SHIMS)
@@ -111,7 +113,7 @@ async def at_work(cluster: Cluster, topic: str, folder: Path, patch: str = "") -
     """``patch``: Python that each shim's process runs before, beside what is always there."""
     shims = shims_of(cluster, topic, folder)
     for shim in shims:
-        shim.patch += patch
+        shim.late_patch += patch
     its = AtWork(shims, [Register(group, topic) for group in GROUPS], NODE_IDS)
     try:
         for shim in shims:
