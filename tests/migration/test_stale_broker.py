@@ -26,7 +26,7 @@ __all__ = ["coordinators"]
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    with Cluster(tmp_path_factory.mktemp("cluster"), brokers=3) as running:
+    with Cluster(tmp_path_factory.mktemp("cluster"), brokers=2) as running:
         yield running
 
 
