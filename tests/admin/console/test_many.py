@@ -1,4 +1,4 @@
-"""The console in front of a running shim with 1,000 groups of 100 partitions each."""
+"""The console in front of a running shim with 1,000 groups, those that are looked into of 100 partitions each."""
 
 from __future__ import annotations
 
@@ -27,6 +27,7 @@ PARTITIONS: Final = 100
 RECORDS: Final = 3
 SIMPLE_CONSUMER: Final = -1
 TOGETHER: Final = 20
+LOOKED_INTO: Final = frozenset({0, 8, 742})
 MOST_ROWS: Final = 250
 """Of tables, on any page: what is more is on another one."""
 PAGES: Final = ("#/", "#/groups", "#/clients", "#/migration")
@@ -48,9 +49,12 @@ def topic(broker: Broker) -> str:
     return name
 
 
-@pytest.fixture(scope="module")
-def shim(broker: Broker, topic: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shim]:
-    """All groups are there: the one with number n is at offset n % 4 in each partition."""
+@pytest.fixture(scope="module", params=["few large", pytest.param("all large", marks=pytest.mark.soak)])
+def shim(
+    request: pytest.FixtureRequest, broker: Broker, topic: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Shim]:
+    """All groups are there: the one with number n is at offset n % 4 in each partition, or in one alone."""
+    large = LOOKED_INTO if request.param == "few large" else range(GROUPS)
     address = f"127.0.0.1:{free_port()}"
     data_dir = tmp_path_factory.mktemp("many") / "data"
     with Shim(broker.bootstrap_servers, data_dir, args=["--admin", address]) as shim:
@@ -58,15 +62,17 @@ def shim(broker: Broker, topic: str, tmp_path_factory: pytest.TempPathFactory) -
             for first in range(0, GROUPS, TOGETHER):
                 numbers = range(first, first + TOGETHER)
                 for number in numbers:
-                    client.send(offset_commit.API, 8, commit_of(name_of(number), topic, number % (RECORDS + 1)))
+                    partitions = PARTITIONS if number in large else 1
+                    asked = commit_of(name_of(number), topic, number % (RECORDS + 1), partitions)
+                    client.send(offset_commit.API, 8, asked)
                 for _ in numbers:
                     _, answer = client.receive(offset_commit.API, 8)
                     assert {each.error_code for each in answer.topics[0].partitions} == {0}
         yield shim
 
 
-def commit_of(group: str, topic: str, offset: int) -> OffsetCommitRequest:
-    partitions = tuple(OffsetCommitRequestPartition(number, offset) for number in range(PARTITIONS))
+def commit_of(group: str, topic: str, offset: int, count: int = PARTITIONS) -> OffsetCommitRequest:
+    partitions = tuple(OffsetCommitRequestPartition(number, offset) for number in range(count))
     return OffsetCommitRequest(group, SIMPLE_CONSUMER, topics=(OffsetCommitRequestTopic(topic, partitions=partitions),))
 
 
