@@ -12,7 +12,8 @@ from types import TracebackType
 from typing import NamedTuple, Self
 
 from shim.demo.parts.archive import ArchiveRefused, made_archive
-from shim.demo.parts.jars import KAFKA, JarSet, jar_set, java_executable
+from shim.demo.parts.formatting import FEATURES, features
+from shim.demo.parts.jars import KAFKA, jar_set, java_executable
 from shim.demo.parts.jvm import java_command
 from shim.demo.parts.metadata import cluster_view
 from shim.demo.parts.ports import free_port_range
@@ -22,7 +23,6 @@ from shim.demo.parts.server import Server
 Properties = Mapping[str, str | int | bool]
 
 _STARTED = "Kafka Server started"
-_FORMAT_TIMEOUT_S = 60.0
 _POLL_S = 0.05
 _LONE_HEAP_MB, _MEMBER_HEAP_MB = 128, 96
 
@@ -117,10 +117,10 @@ class Broker(Server):
             made_archive(jars, java_executable(), lambda path: _train(self.release, path))
         self._write_properties()
         if not (identity := self.data / "meta.properties").exists():
+            self.data.mkdir(exist_ok=True)
             if self.is_controller:
-                self._format(jars)
-            else:
-                self._write_identity(identity)
+                (self.data / FEATURES).write_bytes(features(jars))
+            self._write_identity(identity)
         command = java_command(
             jars,
             "kafka.Kafka",
@@ -148,7 +148,8 @@ class Broker(Server):
             "advertised.listeners": listeners,
             "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
             "controller.listener.names": "CONTROLLER",
-            "controller.quorum.bootstrap.servers": self.quorum.controller,
+            # Named here, and not in the log: so what a controller begins with is the same in every cluster.
+            "controller.quorum.voters": f"{self.quorum.controller_id}@{self.quorum.controller}",
             "log.dirs": str(self.data),
             **_SMALL,
             **{f"{topic}.replication.factor": replication for topic in _INTERNAL_TOPICS},
@@ -159,8 +160,7 @@ class Broker(Server):
         self._server_properties.write_text("".join(lines), encoding="ascii")
 
     def _write_identity(self, path: Path) -> None:
-        """All that a broker needs which is not the controller: it costs a Java process less than `kafka-storage`."""
-        self.data.mkdir()
+        """Whose data it is. It costs a Java process less than `kafka-storage format`, which does the same."""
         properties: dict[str, str | int] = {
             "version": 1,
             "cluster.id": self.quorum.cluster_id,
@@ -168,23 +168,6 @@ class Broker(Server):
             "directory.id": _new_id(),
         }
         path.write_text("".join(f"{name}={value}\n" for name, value in properties.items()), encoding="ascii")
-
-    def _format(self, jars: JarSet) -> None:
-        """Give the data folder its identity, and the quorum that this one controls (`kafka-storage format`)."""
-        # One argument with "=": one cluster id in 64 begins with a dash, and would be taken for an option.
-        identity = f"--cluster-id={self.quorum.cluster_id}"
-        arguments = ["format", "--standalone", identity, "-c", str(self._server_properties)]
-        child = Child(
-            java_command(jars, "kafka.tools.StorageTool", *arguments, heap_mb=self.heap_mb),
-            log=self.log,
-            cwd=self.folder,
-        )
-        try:
-            in_time = child.wait(_FORMAT_TIMEOUT_S)
-        finally:
-            child.kill()
-        if not in_time or child.returncode != 0:
-            raise StartFailed(f"{self.title}: {self.data} could not be formatted:\n{child.tail()}")
 
 
 class Cluster:
@@ -298,8 +281,8 @@ class Cluster:
 
 
 def _new_id() -> str:
-    """A cluster id as Kafka makes them: 16 random bytes, URL-safe base64 without padding, never a dash in front, which
-    its own tools take for an option.
+    """An id as Kafka makes them: 16 random bytes, URL-safe base64 without padding, never a dash in front, which its own
+    tools take for an option.
     """
     while (made := base64.urlsafe_b64encode(uuid.uuid4().bytes).decode("ascii").rstrip("=")).startswith("-"):
         pass
