@@ -1,6 +1,6 @@
 """Class data archives (AppCDS, JEP 350) of the jar sets: with one, a Kafka broker starts in half the time.
 
-Made once per jar set and Java runtime, by a broker that is started and stopped for nothing else. Where none can be
+Made once per jar set and Java runtime, by a server that is started and stopped for nothing else. Where none can be
 made, everything runs as it does without.
 """
 

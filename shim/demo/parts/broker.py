@@ -2,7 +2,6 @@
 
 import base64
 import re
-import tempfile
 import time
 import uuid
 from collections.abc import Mapping, Sequence
@@ -11,9 +10,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple, Self
 
-from shim.demo.parts.archive import ArchiveRefused, made_archive
 from shim.demo.parts.formatting import FEATURES, features
-from shim.demo.parts.jars import KAFKA, jar_set, java_executable
+from shim.demo.parts.jars import KAFKA, jar_set
 from shim.demo.parts.jvm import java_command
 from shim.demo.parts.metadata import cluster_view
 from shim.demo.parts.ports import free_port_range
@@ -86,7 +84,6 @@ class Broker(Server):
         self.quorum = quorum or Quorum(_new_id(), node_id, f"{host}:{self.port + 1}", 1)
         self._properties = dict(properties or {})
         self._jvm_options = tuple(jvm_options)
-        self._record_archive: Path | None = None
 
     @property
     def bootstrap_servers(self) -> str:
@@ -113,8 +110,7 @@ class Broker(Server):
 
     def _launched(self) -> Child:
         jars = jar_set(self.release)
-        if self._record_archive is None:
-            made_archive(jars, java_executable(), lambda path: _train(self.release, path))
+        self._make_archive(jars, lambda folder: Broker(folder, release=self.release, stop_timeout=60.0))
         self._write_properties()
         if not (identity := self.data / "meta.properties").exists():
             self.data.mkdir(exist_ok=True)
@@ -292,14 +288,3 @@ def _new_id() -> str:
 def _property_text(value: str | int | bool) -> str:
     text = str(value).lower() if isinstance(value, bool) else str(value)
     return text.replace("\\", "\\\\").encode("ascii", "backslashreplace").decode("ascii").replace("\n", "\\n")
-
-
-def _train(release: str, archive: Path) -> None:
-    """Have a throw-away broker write a class data archive as it ends. Raises ArchiveRefused, StartFailed, OSError."""
-    with tempfile.TemporaryDirectory(prefix="offset-shim-archive-") as folder:
-        broker = Broker(Path(folder), release=release, stop_timeout=60.0)
-        broker._record_archive = archive
-        broker.start()
-        broker.stop()
-    if not archive.exists():
-        raise ArchiveRefused("the Java runtime wrote none")

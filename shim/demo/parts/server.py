@@ -1,10 +1,14 @@
 """What every server among the parts has in common: a folder, a port, and one process at a time."""
 
+import tempfile
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from shim.demo.parts.archive import ArchiveRefused, made_archive
+from shim.demo.parts.jars import JarSet, java_executable
 from shim.demo.parts.process import Child, StartFailed
 
 
@@ -36,6 +40,7 @@ class Server(ABC):
         self.stop_timeout = stop_timeout
         self.release = release
         self._child: Child | None = None
+        self._record_archive: Path | None = None
 
     @property
     def address(self) -> str:
@@ -73,6 +78,12 @@ class Server(ABC):
     @abstractmethod
     def _launched(self) -> Child:
         """The new process; the folder exists."""
+
+    def _make_archive(self, jars: JarSet, another: Callable[[Path], "Server"]) -> None:
+        """Have the class data archive of the jar set made by `another` one in the folder that it is given, unless there
+        is one, or this one makes it."""
+        if self._record_archive is None:
+            made_archive(jars, java_executable(), lambda archive: _train(archive, another))
 
     def wait_started(self) -> None:
         """The second half of `start`. Raises StartFailed, and the process is gone then."""
@@ -112,3 +123,14 @@ class Server(ABC):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.stop()
+
+
+def _train(archive: Path, another: Callable[[Path], Server]) -> None:
+    """Have a throw-away server write a class data archive as it ends. Raises ArchiveRefused, StartFailed, OSError."""
+    with tempfile.TemporaryDirectory(prefix="offset-shim-archive-") as folder:
+        server = another(Path(folder))
+        server._record_archive = archive
+        server.start()
+        server.stop()
+    if not archive.exists():
+        raise ArchiveRefused("the Java runtime wrote none")

@@ -47,6 +47,7 @@ class ZooKeeper(Server):
 
     def _launched(self) -> Child:
         jars = jar_set(self.release)
+        self._make_archive(jars, lambda folder: ZooKeeper(folder, release=self.release, stop_timeout=60.0))
         config = self.folder / "zoo.cfg"
         settings: dict[str, str | int] = {
             "dataDir": str(self.folder / "data"),
@@ -61,7 +62,9 @@ class ZooKeeper(Server):
         }
         config.write_text("".join(f"{name}={value}\n" for name, value in settings.items()), encoding="utf-8")
         main_class = "org.apache.zookeeper.server.ZooKeeperServerMain"
-        command = java_command(jars, main_class, str(config), heap_mb=self.heap_mb)
+        command = java_command(
+            *(jars, main_class, str(config)), heap_mb=self.heap_mb, record_archive=self._record_archive
+        )
         return Child(command, ready=_STARTED, log=self.log, cwd=self.folder)
 
     def four_letter_word(self, word: str) -> str:
