@@ -1,7 +1,7 @@
 """Real parts for every test: a Kafka broker, a cluster of three, a ZooKeeper, and fresh names on them.
 
-Each part is started when the first test asks for it and serves the whole session; a test that stops or kills one finds
-it started again for the next test.
+Each part is started when the first test asks for it, and serves all tests up to the end of the last folder that has
+such tests; a test that stops or kills one finds it started again for the next test.
 """
 
 import re
@@ -10,8 +10,9 @@ import socket
 import sys
 import uuid
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
-from typing import Protocol
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Protocol, TypeVar
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
@@ -34,7 +35,12 @@ _TOPIC_TIMEOUT_S = 30.0
 _DEAREST = 20
 _DEAR_S = 5
 _SECONDS_OF_FILES: defaultdict[str, float] = defaultdict(float)
-"""Of a part that serves the whole session they are with the file that was the last one."""
+"""Of a part that serves several files they are with the file that was the last one."""
+Part = TypeVar("Part", Broker, Cluster, ZooKeeper)
+_PARTS = ("_broker", "_cluster", "_zookeeper")
+_RUNNING: dict[str, Broker | Cluster | ZooKeeper] = {}
+_ENDS_BEHIND: dict[str, list[str]] = {}
+"""As of `ends_behind`."""
 _LONGEST_TEST_NAME = 60  # in a topic or group name
 
 
@@ -77,10 +83,21 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.skip(reason=mark.args[0]))
 
 
-def pytest_collection_finish() -> None:
+def pytest_collection_finish(session: pytest.Session) -> None:
     # Only where a test has imported it: that takes a while.
     if (inet := sys.modules.get("kafka.net.inet")) is not None:
         inet.KafkaNetSocket.socket = staticmethod(KafkaPythonSocket)
+    _ENDS_BEHIND.update(ends_behind(session.items))
+
+
+def ends_behind(items: Sequence[pytest.Item]) -> dict[str, list[str]]:
+    """By test, the parts that nobody uses any more when it is over, and so are the fixtures of its folder."""
+    ends: defaultdict[str, list[str]] = defaultdict(list)
+    for part in _PARTS:
+        folders = {item.path.parent for item in items if part in getattr(item, "fixturenames", ())}
+        for last in [item for item in items if item.path.parent in folders][-1:]:
+            ends[last.nodeid].append(part)
+    return ends
 
 
 @pytest.hookimpl(wrapper=True)
@@ -90,6 +107,17 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
         return (yield)
     finally:
         _SECONDS_OF_FILES[item.location[0]] += sum(_processor_seconds()) - before
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Iterator[None]:
+    """A part that nobody uses costs processor time all the same, a cluster a tenth of a core."""
+    try:
+        return (yield)
+    finally:
+        for part in _ENDS_BEHIND.get(item.nodeid, ()):
+            if part in _RUNNING:
+                _RUNNING[part].kill()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
@@ -105,8 +133,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 
 def _processor_seconds() -> tuple[float, float]:
-    """Of this process, and of those that it has begun and reaped: a part that serves the whole session is in neither
-    before its end."""
+    """Of this process, and of those that it has begun and reaped: a part that serves several tests is in neither before
+    its end."""
     own, begun = map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     copies = shim_process.template.seconds if shim_process.template else 0.0
     return own.ru_utime + own.ru_stime, begun.ru_utime + begun.ru_stime + copies
@@ -118,26 +146,54 @@ def offsets_log() -> str:
     return OFFSETS_LOG
 
 
+@contextmanager
+def _running(name: str, part: Part) -> Iterator[Part]:
+    _RUNNING[name] = part.start()
+    try:
+        yield part
+    finally:
+        # Nobody looks at what it has, and an end in good order costs as much as half a start.
+        part.kill()
+
+
 @pytest.fixture(scope="session")
-def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
-    """One Kafka broker on 127.0.0.1."""
-    with Broker(tmp_path_factory.mktemp("broker")) as running:
+def _broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    with _running("_broker", Broker(tmp_path_factory.mktemp("broker"))) as running:
         yield running
 
 
 @pytest.fixture(scope="session")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """Three Kafka brokers on 127.0.0.2, .3 and .4: a connection to one of them shows itself by its remote address."""
+def _cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     hosts = ["127.0.0.2", "127.0.0.3", "127.0.0.4"]
-    with Cluster(tmp_path_factory.mktemp("cluster"), brokers=3, hosts=hosts) as running:
+    with _running("_cluster", Cluster(tmp_path_factory.mktemp("cluster"), brokers=3, hosts=hosts)) as running:
         yield running
 
 
 @pytest.fixture(scope="session")
-def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeper]:
-    """One ZooKeeper on 127.0.0.1."""
-    with ZooKeeper(tmp_path_factory.mktemp("zookeeper")) as running:
+def _zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeper]:
+    with _running("_zookeeper", ZooKeeper(tmp_path_factory.mktemp("zookeeper"))) as running:
         yield running
+
+
+# Under names that a folder may give to parts of its own: by the ones above it is known who uses these.
+
+
+@pytest.fixture(scope="session")
+def broker(_broker: Broker) -> Broker:
+    """One Kafka broker on 127.0.0.1."""
+    return _broker
+
+
+@pytest.fixture(scope="session")
+def cluster(_cluster: Cluster) -> Cluster:
+    """Three Kafka brokers on 127.0.0.2, .3 and .4: a connection to one of them shows itself by its remote address."""
+    return _cluster
+
+
+@pytest.fixture(scope="session")
+def zookeeper(_zookeeper: ZooKeeper) -> ZooKeeper:
+    """One ZooKeeper on 127.0.0.1."""
+    return _zookeeper
 
 
 @pytest.fixture(autouse=True)
@@ -180,7 +236,7 @@ def make_topic(request: pytest.FixtureRequest, fresh_name: Callable[[], str]) ->
             raise ValueError("this test uses broker and cluster: say which with make_topic(on=…)")
         part = request.getfixturevalue(used[0] if used else "broker")
         assert isinstance(part, Broker | Cluster)
-        return part
+        return part if used else part.start()  # of a test that does not name it nobody knew that it uses it
 
     def make(
         partitions: int = 1,

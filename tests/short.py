@@ -53,7 +53,8 @@ BESIDE: Final = (
     ("api", "client", "coordinator", "following", "runtime", "security"),
     (
         *("config", "logs", "metrics", "net", "packaging", "tls", "upstream"),
-        *("test_config.py", "test_counted.py", "test_hung.py", "test_listener_config.py", "test_short.py"),
+        *("test_config.py", "test_counted.py", "test_hung.py", "test_listener_config.py", "test_parts_end.py"),
+        "test_short.py",
     ),
 )
 """Likewise, alone 6 minutes to 2. Tests without real parts (some start a broker for a test or two), and those of Spark,

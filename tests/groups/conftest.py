@@ -22,7 +22,7 @@ async def kept(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[
         async with kept_locally(tmp_path / "data") as locally:
             yield locally
         return
-    broker: Broker = request.getfixturevalue("broker")
+    broker: Broker = request.getfixturevalue("broker").start()
     make_topic: TopicFactory = request.getfixturevalue("make_topic")
     async with kept_on_topic(broker.bootstrap_servers, make_topic(on=broker)) as on_topic:
         await on_topic.begin(0)

@@ -50,7 +50,7 @@ def _registered(request: pytest.FixtureRequest, broker: Broker, root: str, port:
     """Where a client finds this broker, at this port, in the session's ZooKeeper; the first that asks starts it."""
 
     def registered(topic: str) -> str:
-        ensemble = request.getfixturevalue("zookeeper")
+        ensemble = request.getfixturevalue("zookeeper").start()
         assert isinstance(ensemble, ZooKeeper)
         address = f"{ensemble.connect_string}/{root}"
         leaders = cluster_view(broker.host, broker.port, (topic,)).leaders
