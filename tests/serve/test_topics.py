@@ -206,18 +206,3 @@ def test_a_broker_that_restarts_is_no_reason_to_delete_anything(
         assert commit(again, group, "nobody-can-say", 7) == UNKNOWN
         assert fetch(again, group, "nobody-can-say") == 6, "what was never seen is not known to be gone"
     assert "has been deleted" not in shim.log()
-
-
-def test_in_a_cluster_with_a_broker_down_it_waits(
-    cluster: Cluster, tmp_path: Path, make_topic: TopicFactory, group: str
-) -> None:
-    gone, stays = make_topic(1), make_topic(1)
-    with following(cluster, tmp_path) as shim, WireClient(shim.port) as client:
-        for topic in (gone, stays):
-            assert commit(client, group, topic, 5) == ErrorCode.NONE
-        cluster.brokers[2].kill()
-        with WireClient(cluster.brokers[0].port, cluster.brokers[0].host) as alive:
-            wait_until(lambda: deleted(alive, gone), "the cluster does not delete the topic")
-        cluster.brokers[2].start()
-        wait_until(lambda: fetch(client, group, gone) == -1, "the offset is still there")
-        assert fetch(client, group, stays) == 5
