@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -24,7 +24,6 @@ from tests.shim_process import Shim
 PARTITIONS = 6
 RECORDS = 200  # acknowledged and consumed after each restart
 TIME_LIMIT_SECONDS = 120.0
-HOSTS = ["127.0.0.5", "127.0.0.6", "127.0.0.7"]
 # Seen without the shim, too, but not in every run: chance decides which member is told of what.
 BY_CHANCE = {
     *("commit: COORDINATOR_LOAD_IN_PROGRESS", "commit: NOT_COORDINATOR", "commit: REBALANCE_IN_PROGRESS"),
@@ -35,13 +34,6 @@ MOST_SENT_AGAIN = 0.05
 UNREACHABLE = ("_TRANSPORT", "_ALL_BROKERS_DOWN")
 # What clients report at such a cluster without the shim; that it is so is what the long form shows.
 REPORTED = BY_CHANCE | {f"{who}: {what}" for who in ("producer", "consumer") for what in UNREACHABLE}
-
-
-@pytest.fixture(scope="module")
-def own_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """Its brokers are restarted, and one moves: not the cluster of all tests."""
-    with Cluster(tmp_path_factory.mktemp("rolling"), brokers=3, hosts=HOSTS) as running:
-        yield running
 
 
 def restart(broker: Broker, *, killed: bool) -> None:
@@ -164,27 +156,27 @@ def a_lap(cluster: Cluster, shim: Shim, rng: random.Random) -> list[tuple[str, C
 
 
 def test_nobody_notices_a_rolling_restart(
-    own_cluster: Cluster, make_topic: TopicFactory, group: str, tmp_path: Path
+    cluster: Cluster, make_topic: TopicFactory, group: str, tmp_path: Path
 ) -> None:
     """The shim is restarted in the middle and in the end."""
-    topic = make_topic(PARTITIONS, on=own_cluster, config={"min.insync.replicas": "2"})
-    with Shim(own_cluster.bootstrap_servers, tmp_path / "data") as shim:
-        lap = a_lap(own_cluster, shim, random.Random(1))
+    topic = make_topic(PARTITIONS, on=cluster, config={"min.insync.replicas": "2"})
+    with Shim(cluster.bootstrap_servers, tmp_path / "data") as shim:
+        lap = a_lap(cluster, shim, random.Random(1))
         brokers, shims = lap[::2], lap[1::2]
-        reported = through_the_shim(own_cluster, shim, topic, group, [*brokers[:2], shims[0], *brokers[2:], shims[1]])
+        reported = through_the_shim(cluster, shim, topic, group, [*brokers[:2], shims[0], *brokers[2:], shims[1]])
     assert reported <= REPORTED
 
 
 @pytest.mark.soak
 def test_nobody_reports_what_they_do_not_without_the_shim(
-    own_cluster: Cluster, make_topic: TopicFactory, group: str, tmp_path: Path
+    cluster: Cluster, make_topic: TopicFactory, group: str, tmp_path: Path
 ) -> None:
     config = {"min.insync.replicas": "2"}
-    topics = [make_topic(PARTITIONS, on=own_cluster, config=config) for _ in range(3)]
-    reported_directly = brokers_restarted(own_cluster, topics[0], f"{group}-0")
-    reported_directly |= all_restarted(own_cluster, topics[1], f"{group}-1")
-    with Shim(own_cluster.bootstrap_servers, tmp_path / "data") as shim:
-        reported = through_the_shim(own_cluster, shim, topics[2], group, a_lap(own_cluster, shim, random.Random(1)))
+    topics = [make_topic(PARTITIONS, on=cluster, config=config) for _ in range(3)]
+    reported_directly = brokers_restarted(cluster, topics[0], f"{group}-0")
+    reported_directly |= all_restarted(cluster, topics[1], f"{group}-1")
+    with Shim(cluster.bootstrap_servers, tmp_path / "data") as shim:
+        reported = through_the_shim(cluster, shim, topics[2], group, a_lap(cluster, shim, random.Random(1)))
     print(f"without the shim: {sorted(reported_directly)}; through it: {sorted(reported)}")
     assert reported <= reported_directly | BY_CHANCE
     assert reported_directly <= REPORTED
@@ -192,24 +184,22 @@ def test_nobody_reports_what_they_do_not_without_the_shim(
 
 @pytest.mark.soak
 @pytest.mark.parametrize("seed", range(8))
-def test_nobody_notices_many(
-    own_cluster: Cluster, make_topic: TopicFactory, group: str, tmp_path: Path, seed: int
-) -> None:
+def test_nobody_notices_many(cluster: Cluster, make_topic: TopicFactory, group: str, tmp_path: Path, seed: int) -> None:
     """Brokers and the shim are killed, too: then it is the log that has to hold, and reports are what they may be."""
     rng = random.Random(seed)
-    topic = make_topic(PARTITIONS, on=own_cluster, config={"min.insync.replicas": "2"})
-    with Shim(own_cluster.bootstrap_servers, tmp_path / "data") as shim:
+    topic = make_topic(PARTITIONS, on=cluster, config={"min.insync.replicas": "2"})
+    with Shim(cluster.bootstrap_servers, tmp_path / "data") as shim:
 
         def killed() -> None:
             shim.kill()
             shim.start()
 
-        steps = [step for _ in range(3) for step in a_lap(own_cluster, shim, rng)]
+        steps = [step for _ in range(3) for step in a_lap(cluster, shim, rng)]
         for _ in range(3):
-            victim = rng.choice(own_cluster.brokers)
+            victim = rng.choice(cluster.brokers)
             steps += [
                 (f"broker {victim.node_id} killed", partial(restart, victim, killed=True)),
                 ("the shim killed", killed),
             ]
         rng.shuffle(steps)
-        through_the_shim(own_cluster, shim, topic, group, steps)
+        through_the_shim(cluster, shim, topic, group, steps)
