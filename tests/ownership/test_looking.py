@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 from confluent_kafka import Consumer, TopicPartition
 
 from shim.demo.parts import Cluster, free_port
 from shim.demo.parts.tools import java_tool
+from tests.admin.live.running import offset_shim
+from tests.admin.running import Result
 from tests.conftest import TopicFactory
 from tests.java_tools import CONSUMER_GROUPS
 from tests.ownership.test_shims_together import GROUPS, PARTITIONS, shims_of
-
-_TIMEOUT_S = 60.0
 
 
 def commit(bootstrap: str, group: str, topic: str) -> None:
@@ -26,13 +24,8 @@ def commit(bootstrap: str, group: str, topic: str) -> None:
         consumer.close()
 
 
-def described(admin: str, group: str) -> subprocess.CompletedProcess[str]:
-    return in_groups(admin, "describe", group)
-
-
-def in_groups(admin: str, *args: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "shim.main", "groups", *args, "--admin", admin]
-    return subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT_S)
+def in_groups(admin: str, *args: str) -> Result:
+    return offset_shim("groups", *args, "--admin", admin)
 
 
 def test_all_groups_at_any_shim(cluster: Cluster, make_topic: TopicFactory, tmp_path: Path) -> None:
@@ -52,11 +45,11 @@ def test_all_groups_at_any_shim(cluster: Cluster, make_topic: TopicFactory, tmp_
             told = java_tool(CONSUMER_GROUPS, *at, "--describe", *(f"--group={group}" for group in GROUPS)).stdout
             assert {line.split()[0] for line in told.splitlines() if topic in line} == set(GROUPS)
         for group in GROUPS:
-            answers = [described(admin, group) for admin in admins]
-            assert sorted(answer.returncode for answer in answers) == [0, 1, 1], answers
+            answers = [in_groups(admin, "describe", group) for admin in admins]
+            assert sorted(answer.status for answer in answers) == [0, 1, 1], answers
             for answer in answers:
-                if answer.returncode:
-                    (owner,) = (each for each, its in zip(shims, answers, strict=True) if not its.returncode)
+                if answer.status:
+                    (owner,) = (each for each, its in zip(shims, answers, strict=True) if not its.status)
                     where = f"at another shim, {owner.bootstrap} (ask its --admin)"
                     assert answer.stderr == f"Error: the partition of group {group} is {where}\n"
             histories = {in_groups(admin, "history", group).stdout for admin in admins}
