@@ -26,7 +26,7 @@ from tests.waiting import until
 PATIENCE_S: Final = 90.0
 _ANSWERED_WITHIN_S: Final = 5.0
 _SETTINGS: Final = Settings(request_timeout_ms=60_000)
-_PAUSE_S: Final = 0.05  # between requests of one task: two cores have other things to do, too
+_PAUSE_S: Final = 0.15  # between requests of one task: two cores have other things to do, too
 _BETWEEN_LOOKS_S: Final = 0.3
 PARTITIONS_OF_A_COMMIT: Final = (0, 1)
 _NEWEST_OF_ONE: Final = 3
