@@ -20,12 +20,6 @@ PARTITIONS = 5
 
 
 @pytest.fixture
-def broker(tmp_path: Path) -> Iterator[Broker]:
-    with Broker(tmp_path / "broker") as running:
-        yield running
-
-
-@pytest.fixture
 def shim(broker: Broker, tmp_path: Path) -> Iterator[Shim]:
     with Shim(broker.bootstrap_servers, tmp_path / "shim" / "data") as running:
         yield running

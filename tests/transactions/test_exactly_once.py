@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -29,14 +29,6 @@ FROZEN_S = 12.5
 
 BETWEEN_KILLS = 60
 MORE = 25
-
-
-@pytest.fixture
-def own_broker(tmp_path: Path) -> Iterator[Broker]:
-    """It is killed; and transactions that time out are looked for every second."""
-    properties = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": 1_000}
-    with Broker(tmp_path / "broker", properties=properties) as running:
-        yield running
 
 
 @pytest.mark.parametrize("command", [confluent_kafka, java], ids=["confluent-kafka", "java"])
@@ -101,17 +93,17 @@ def kill_and_copy(
 
 
 def test_a_kill_and_a_transaction_that_times_out(
-    own_broker: Broker, make_topic: TopicFactory, group: str, tmp_path: Path
+    broker: Broker, make_topic: TopicFactory, group: str, tmp_path: Path
 ) -> None:
     victims = ["shim", "frozen"]
-    kill_and_copy(own_broker, make_topic, group, tmp_path, random.Random(7), victims, confluent_kafka, "the-one")
+    kill_and_copy(broker, make_topic, group, tmp_path, random.Random(7), victims, confluent_kafka, "the-one")
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("part", range(5))
-def test_fifty_kills(own_broker: Broker, make_topic: TopicFactory, group: str, tmp_path: Path, part: int) -> None:
+def test_fifty_kills(broker: Broker, make_topic: TopicFactory, group: str, tmp_path: Path, part: int) -> None:
     """Ten in each part."""
     rng = random.Random(part)
     victims = [rng.choice(("shim", "shim", "shim", "copier", "copier", "broker", "frozen")) for _ in range(10)]
     command, instance = (java if part % 2 else confluent_kafka), ("the-one" if part > 2 else "")
-    kill_and_copy(own_broker, make_topic, group, tmp_path, rng, victims, command, instance)
+    kill_and_copy(broker, make_topic, group, tmp_path, rng, victims, command, instance)

@@ -27,22 +27,14 @@ IMPLIES_ADD_OFFSETS = 5
 
 
 @pytest.fixture(scope="module")
-def own_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
-    """Transactions that time out are looked for every half a second."""
-    properties = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": 500}
-    with Broker(tmp_path_factory.mktemp("broker"), properties=properties) as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def shim(own_broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shim]:
-    with Shim(own_broker.bootstrap_servers, tmp_path_factory.mktemp("shim") / "data") as running:
+def shim(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shim]:
+    with Shim(broker.bootstrap_servers, tmp_path_factory.mktemp("shim") / "data") as running:
         yield running
 
 
 @pytest.fixture
-def place(shim: Shim, own_broker: Broker) -> Iterator[Place]:
-    with Place(shim.broker_port(own_broker.node_id), own_broker.release) as at_shim:
+def place(shim: Shim, broker: Broker) -> Iterator[Place]:
+    with Place(shim.broker_port(broker.node_id), broker.release) as at_shim:
         yield at_shim
 
 
@@ -119,7 +111,7 @@ def test_every_version_is_pending_until_its_end(place: Place, version: int) -> N
         assert settled(place, group, topic) == expected
 
 
-def test_who_is_no_member_never_reaches_the_cluster(place: Place, own_broker: Broker) -> None:
+def test_who_is_no_member_never_reaches_the_cluster(place: Place, broker: Broker) -> None:
     topic, made, member = place.new_topic(), place.new_transaction(), place.new_member()
     commit(place, made, member.group, topic, 5, member=member)
     made = end(place, made, committed=True)
@@ -131,7 +123,7 @@ def test_who_is_no_member_never_reaches_the_cluster(place: Place, own_broker: Br
         commit(place, made, member.group, topic, 6, member=wrong, expected=error)
         assert fetched(place, member.group, topic, stable=True) == (0, 5)
     end(place, made, committed=True)
-    with Place(own_broker.port, own_broker.release) as past:
+    with Place(broker.port, broker.release) as past:
         assert settled(past, member.group, topic) == 5, "the cluster has it, too"
 
 
@@ -157,25 +149,23 @@ def test_a_producer_that_is_fenced_is_aborted(place: Place) -> None:
 
 @pytest.mark.parametrize("offsets_log", ["local", "kafka"])
 @pytest.mark.parametrize("committed", [True, False])
-def test_what_ends_while_the_shim_is_away(
-    own_broker: Broker, tmp_path: Path, committed: bool, offsets_log: str
-) -> None:
-    with Shim(own_broker.bootstrap_servers, tmp_path / "data", offsets_log=offsets_log) as shim:
-        port = shim.broker_port(own_broker.node_id)
-        with Place(port, own_broker.release) as place:
+def test_what_ends_while_the_shim_is_away(broker: Broker, tmp_path: Path, committed: bool, offsets_log: str) -> None:
+    with Shim(broker.bootstrap_servers, tmp_path / "data", offsets_log=offsets_log) as shim:
+        port = shim.broker_port(broker.node_id)
+        with Place(port, broker.release) as place:
             topic, group, made = place.new_topic(), place.new_group(), place.new_transaction()
             commit(place, made, group, topic, 5)
         shim.kill()
-        with Place(own_broker.port, own_broker.release) as past:
+        with Place(broker.port, broker.release) as past:
             made = end(past, made, committed=committed)
             assert settled(past, group, topic) == (5 if committed else -1)
         shim.start()
-        with Place(port, own_broker.release) as place:
+        with Place(port, broker.release) as place:
             assert fetched(place, group, topic, stable=False) == (0, 5 if committed else -1), "nothing older is served"
             assert settled(place, group, topic) == (5 if committed else -1)
             commit(place, made, group, topic, 6)
             shim.restart()
-        with Place(port, own_broker.release) as place:
+        with Place(port, broker.release) as place:
             assert fetched(place, group, topic, stable=True) == (UNSTABLE, -1)
             end(place, made, committed=True)
             assert settled(place, group, topic) == 6
@@ -189,10 +179,10 @@ def test_the_features_that_clients_choose_by(place: Place) -> None:
 
 
 @pytest.mark.local_log("on topics there are no batches of applications' transactions")
-def test_kafkas_own_tool_reads_the_log(own_broker: Broker, tmp_path: Path) -> None:
+def test_kafkas_own_tool_reads_the_log(broker: Broker, tmp_path: Path) -> None:
     settings: dict[str, str | int] = {"offsets.topic.num.partitions": 1}
-    with Shim(own_broker.bootstrap_servers, tmp_path / "data", settings=settings) as shim:
-        with Place(shim.broker_port(own_broker.node_id), own_broker.release) as place:
+    with Shim(broker.bootstrap_servers, tmp_path / "data", settings=settings) as shim:
+        with Place(shim.broker_port(broker.node_id), broker.release) as place:
             topic, group, made = place.new_topic(), place.new_group(), place.new_transaction()
             for committed in (True, False):
                 commit(place, made, group, topic, 5)
