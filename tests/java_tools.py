@@ -9,11 +9,13 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from shim.demo.parts import ToolFailed
-from shim.demo.parts.jars import KAFKA, jar_set
+from shim.demo.parts import JarSet, ToolFailed
+from shim.demo.parts.jars import KAFKA, jar_set, java_executable
 from shim.demo.parts.jvm import java_command
 from shim.demo.parts.process import Child
 from shim.demo.parts.tools import TOOL_HEAP_MB, java_tool
@@ -25,6 +27,14 @@ CONSUMER_GROUPS = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
 _TIMEOUT_S = 60.0
 _STOP_TIMEOUT_S = 60.0
 _SHOWN = 4_000  # characters of its log in an exception
+
+
+def compiled(jars: JarSet, source: Path, folder: Path) -> JarSet:
+    """The jar set with the program behind it, compiled into the folder. Each start of the source is a compilation."""
+    javac = java_executable().with_name("javac")
+    command = [str(javac), "-proc:none", "-cp", jars.class_path, "-d", str(folder), str(source)]
+    subprocess.run(command, check=True, capture_output=True, text=True, timeout=_TIMEOUT_S)
+    return replace(jars, jars=(*jars.jars, folder))
 
 
 class RunningTool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-import subprocess
 import sys
 import threading
 import time
@@ -17,10 +16,11 @@ from subprocess import PIPE
 from types import TracebackType
 from typing import NoReturn, Self
 
-from shim.demo.parts.jars import KAFKA, JarSet, jar_set, java_executable
+from shim.demo.parts.jars import KAFKA, jar_set
 from shim.demo.parts.jvm import java_command
 from shim.demo.parts.process import Child
 from tests.hung import stop
+from tests.java_tools import compiled
 from tests.rebalancing.history import Event, Holdings, Number, parse
 from tests.rebalancing.timetable import JAVA, Action, Group, Member
 
@@ -29,15 +29,6 @@ _HEAP_MB = 128
 _ENDS_WITHIN_S = 60.0
 _EVENTS_SHOWN = 300
 _SHOWN = 3_000  # characters of each program's standard error in a failure
-
-
-def compiled(folder: Path) -> JarSet:
-    """Kafka's jars, and Members.java compiled into `folder`."""
-    jars = jar_set(KAFKA)
-    javac = java_executable().with_name("javac")
-    arguments = ["-cp", jars.class_path, "-d", str(folder), str(_HERE / "Members.java")]
-    subprocess.run([str(javac), *arguments], check=True, capture_output=True, text=True)
-    return JarSet(jars.name, jars.folder, (*jars.jars, folder))
 
 
 class MembersFailed(AssertionError):
@@ -69,7 +60,11 @@ class Running:
         self.produced: dict[str, list[Number]] = defaultdict(list)
         self._telling = threading.Lock()
         self._producer: Child | None = None
-        self._jars = compiled(folder) if any(member.library == JAVA for member in self._members()) else None
+        self._jars = (
+            compiled(jar_set(KAFKA), _HERE / "Members.java", folder)
+            if any(member.library == JAVA for member in self._members())
+            else None
+        )
 
     def _members(self) -> list[Member]:
         return [member for group in self.groups for member in group.members]

@@ -5,11 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from shim.demo.parts import Broker
+from shim.demo.parts import Broker, JarSet, jar_set
 from tests.clients.programs import Programs
 from tests.conftest import TopicFactory
+from tests.java_tools import compiled
 from tests.shim_process import Shim
-from tests.streams.counting import PARTITIONS, Counts, Text
+from tests.streams.counting import PARTITIONS, STREAMS, WORD_COUNT, Counts, Text
 
 _LIMIT_S = 120.0
 _SOAK_LIMIT_S = 1_200.0
@@ -27,6 +28,12 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     }
     with Broker(tmp_path_factory.mktemp("broker"), properties=properties) as running:
         yield running
+
+
+@pytest.fixture(scope="package")
+def word_count(tmp_path_factory: pytest.TempPathFactory) -> JarSet:
+    """Kafka's jars, and the program."""
+    return compiled(jar_set(STREAMS), WORD_COUNT, tmp_path_factory.mktemp("word-count"))
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from typing import Final
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from shim.demo.parts import jar_set
+from shim.demo.parts import JarSet
 from shim.demo.parts.jars import POM_FOLDERS
 from shim.demo.parts.jvm import java_command
 from tests.clients.programs import Program, Programs
@@ -22,7 +22,7 @@ PARTITIONS = 4
 
 POM_FOLDERS.append(Path(__file__).with_name("poms"))
 
-_WORD_COUNT = Path(__file__).with_name("WordCount.java")
+WORD_COUNT: Final = Path(__file__).with_name("WordCount.java")
 _HEAP_MB = 128
 _TIMEOUT_S = 30.0
 _VOCABULARY = [f"{syllable}{number}" for syllable in ("ba", "de", "fi", "go", "hu", "ä") for number in range(8)]
@@ -30,11 +30,12 @@ _VOCABULARY = [f"{syllable}{number}" for syllable in ("ba", "de", "fi", "go", "h
 
 class Application:
     """The word count from one topic to another, under this name and guarantee, through the servers at `bootstrap`.
-    `protocol`: its `group.protocol`."""
+    `jars`: what it runs from. `protocol`: its `group.protocol`."""
 
     def __init__(
         self,
         programs: Programs,
+        jars: JarSet,
         folder: Path,
         bootstrap: str,
         name: str,
@@ -44,6 +45,7 @@ class Application:
         protocol: str = "classic",
     ) -> None:
         self._programs = programs
+        self._jars = jars
         self._folder = folder
         self._settings = (bootstrap, name, guarantee, protocol)
         self._topics = (source, target)
@@ -53,8 +55,8 @@ class Application:
         folder = self._folder / instance
         folder.mkdir(exist_ok=True)
         command = java_command(
-            jar_set(STREAMS),
-            *(str(_WORD_COUNT), *self._settings, str(folder / "state"), *self._topics),
+            self._jars,
+            *(WORD_COUNT.stem, *self._settings, str(folder / "state"), *self._topics),
             heap_mb=_HEAP_MB,
             jvm_options=[f"-Djava.io.tmpdir={folder}"],  # RocksDB's library is put there
         )

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from protocol.messages import streams_group_describe
-from shim.demo.parts import Broker
+from shim.demo.parts import Broker, JarSet
 from tests.clients.group_view import GroupView
 from tests.clients.programs import Programs
 from tests.migration.test_changing_hands import Administered, administered
@@ -35,6 +35,7 @@ def test_two_instances_of_which_one_is_killed(
     at: Administered,
     shim: Shim,
     programs: Programs,
+    word_count: JarSet,
     topics: tuple[str, str],
     text: Text,
     counts: Counts,
@@ -47,7 +48,7 @@ def test_two_instances_of_which_one_is_killed(
         return counts.look() >= text.words.total()
 
     at_broker = GroupView(broker.bootstrap_servers, group)
-    settings = (programs, tmp_path, shim.bootstrap, group, "exactly_once_v2", *topics)
+    settings = (programs, word_count, tmp_path, shim.bootstrap, group, "exactly_once_v2", *topics)
     text.write(_LINES)
     application = Application(*settings, "streams")
     instances = [application.start(name) for name in ("first", "second")]

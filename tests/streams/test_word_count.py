@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from shim.demo.parts import Broker
+from shim.demo.parts import Broker, JarSet
 from tests.clients.group_view import GroupView, described
 from tests.clients.programs import Program, Programs
 from tests.shim_process import Shim
@@ -24,6 +24,7 @@ def test_two_instances(
     broker: Broker,
     shim: Shim,
     programs: Programs,
+    word_count: JarSet,
     topics: tuple[str, str],
     text: Text,
     counts: Counts,
@@ -32,7 +33,7 @@ def test_two_instances(
 ) -> None:
     exactly_once = guarantee == "exactly_once_v2"
     source, target = topics
-    application = Application(programs, tmp_path, shim.bootstrap, group, guarantee, source, target)
+    application = Application(programs, word_count, tmp_path, shim.bootstrap, group, guarantee, source, target)
     at_shim, at_broker = (GroupView(at, group) for at in (shim.bootstrap, broker.bootstrap_servers))
     port = shim.broker_port(broker.node_id)
 
@@ -94,6 +95,7 @@ def test_whatever_is_killed(
     seed: int,
     shim: Shim,
     programs: Programs,
+    word_count: JarSet,
     topics: tuple[str, str],
     text: Text,
     counts: Counts,
@@ -102,7 +104,7 @@ def test_whatever_is_killed(
 ) -> None:
     """Exactly once: each word is counted once, and each of its counts is written once."""
     rng = random.Random(seed)
-    application = Application(programs, tmp_path, shim.bootstrap, group, "exactly_once_v2", *topics)
+    application = Application(programs, word_count, tmp_path, shim.bootstrap, group, "exactly_once_v2", *topics)
     running: dict[str, Program] = {name: application.start(name) for name in ("first", "second")}
 
     def more_than(words: int) -> bool:
