@@ -8,21 +8,21 @@ from shim.demo.parts import Broker
 from tests.differential.pair import DELAYED, USUAL, Pair, in_order_broker, pair_with
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def usual_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     """A broker with the settings of most sequences."""
     with in_order_broker(tmp_path_factory.mktemp("usual"), USUAL) as running:
         yield running
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def usual_pair(usual_broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
     """That broker, and a shim in front of it."""
     with pair_with(usual_broker, tmp_path_factory.mktemp("shim"), USUAL) as both:
         yield both
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def delayed_pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
     """Both with an initial rebalance delay, and small limits."""
     folder = tmp_path_factory.mktemp("delayed")

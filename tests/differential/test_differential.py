@@ -11,7 +11,7 @@ from tests.differential.checking import Report, check
 from tests.differential.pair import USUAL, Pair, pair_with
 from tests.differential.steps import Timing
 
-SHORT_SEQUENCES = 150
+SHORT_SEQUENCES = 100
 SHORT_DELAYED = 6
 SHORT_ON_TOPICS = 40
 SOAK_PARTS = 20
