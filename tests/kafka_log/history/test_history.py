@@ -191,18 +191,21 @@ async def test_a_topic_that_was_made_anew(broker: Broker, make_topic: TopicFacto
         assert await told(its.log) == [9, 10]
 
 
-async def test_where_it_ends(broker: Broker, make_topic: TopicFactory) -> None:
+async def test_where_it_ends_and_what_is_read_when_the_broker_goes(broker: Broker, make_topic: TopicFactory) -> None:
     topic = make_topic(config=CONFIG)
     async with (
-        kept_on_topic(broker.bootstrap_servers, topic) as its,
+        kept_on_topic(broker.bootstrap_servers, topic, read_patience_s=1.0) as its,
         kept_on_topic(broker.bootstrap_servers, topic) as other,
     ):
         assert await its.writing.end(0) == 0
         await its.begin(0)
         assert await its.write_all({0: [commits(1, 3), commits(4)]}, NOW) == {}
         assert await other.writing.end(0) == 4
+        (part,) = await its.log.parts(0)
         await asyncio.to_thread(broker.stop)
         assert await its.writing.end(0) == 4, "nobody has to be asked"
+        with pytest.raises(UpstreamError, match="nothing more comes, behind offset 0"):
+            await its.log.read(0, part, nothing)
 
 
 # Reading
@@ -293,17 +296,6 @@ async def test_what_was_acknowledged_and_does_not_come(
         async with asyncio.timeout(PATIENCE_S):
             with pytest.raises(Refused, match=f"{topic}-0: nothing more comes, behind offset 3"):
                 await told(its.log)
-
-
-async def test_while_it_is_read_the_broker_goes(broker: Broker, make_topic: TopicFactory) -> None:
-    topic = make_topic(config=CONFIG)
-    async with kept_on_topic(broker.bootstrap_servers, topic, read_patience_s=1.0) as its:
-        await its.begin(0)
-        assert await its.write_all({0: [commits(1, 3)]}, NOW) == {}
-        (part,) = await its.log.parts(0)
-        await asyncio.to_thread(broker.stop)
-        with pytest.raises(UpstreamError, match="nothing more comes, behind offset 0"):
-            await its.log.read(0, part, nothing)
 
 
 async def test_while_it_is_read_the_topic_is_made_anew(broker: Broker, make_topic: TopicFactory) -> None:

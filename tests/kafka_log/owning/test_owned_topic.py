@@ -253,17 +253,27 @@ async def test_a_write_that_was_given_up_is_not_mistaken_for_the_next(broker: Br
         assert (await served(its, 0))[0] in ([], some(1))
 
 
-async def test_while_nobody_leads_nothing_is_acknowledged(broker: Broker, make_topic: TopicFactory) -> None:
+async def test_while_nobody_leads_nothing_is_acknowledged_and_nothing_more_comes(
+    broker: Broker, make_topic: TopicFactory
+) -> None:
     topic = make_topic(config=CONFIG)
-    async with owned(broker.bootstrap_servers, topic) as its:
+    async with (
+        owned(broker.bootstrap_servers, topic) as its,
+        owned(broker.bootstrap_servers, make_topic(config=CONFIG)) as reading,
+    ):
         await served(its, 0)
+        await reading.take_over(0)
         its._patience = its._claiming._patience = 0.5  # from here on it is in vain
+        reading._patience = 1.0
         await asyncio.to_thread(broker.stop)
         (failed,) = (await write(its, {0: [some(1)]})).values()
         assert "unknown" in str(failed)
         assert not isinstance(failed, Fenced)
         with pytest.raises(UpstreamError):
             await its.take_over(0)
+        with pytest.raises(UpstreamError, match="nothing more comes"):
+            async for _ in reading.read(0, len):
+                pass
         await asyncio.to_thread(broker.start)
     async with owned(broker.bootstrap_servers, topic) as its:
         assert await served(its, 0) == {0: []}
@@ -616,17 +626,6 @@ async def test_while_it_is_read_for_long_it_stays_its_own(
         assert last.base_offset == found[-1].offset
         assert await write(second, {0: [some(4)]}) == {}
         assert second.last_written(0) is not last, "nothing stands between that is not known"
-
-
-async def test_nothing_more_comes(broker: Broker, make_topic: TopicFactory) -> None:
-    topic = make_topic(config=CONFIG)
-    async with owned(broker.bootstrap_servers, topic) as its:
-        await its.take_over(0)
-        its._patience = 1.0  # from here on it is in vain
-        await asyncio.to_thread(broker.stop)
-        with pytest.raises(UpstreamError, match="nothing more comes"):
-            async for _ in its.read(0, len):
-                pass
 
 
 def test_a_lease_that_nobody_may_have() -> None:

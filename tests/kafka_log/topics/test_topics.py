@@ -620,16 +620,38 @@ async def test_when_brokers_forget_producers(broker: Broker, topic: str) -> None
     await told("3600.0")
 
 
-async def test_what_a_broker_has_by_default_counts(tmp_path_factory: pytest.TempPathFactory) -> None:
-    careless: dict[str, str | int | bool] = {"unclean.leader.election.enable": True}
-    with Broker(tmp_path_factory.mktemp("careless"), properties=careless) as broker:
-        them = wanted("theirs")
-        settings = {name: value for name, value in FIT.items() if name != "unclean.leader.election.enable"}
-        new = NewTopic(them.offsets, 1, 1, config=settings)
-        make(broker, new)
-        with pytest.raises(TopicsUnfit, match=r"^topic theirs_offsets: unclean\.leader\.election\.enable is true, "):
+async def test_what_a_broker_has_by_default_counts(broker: Broker, topic: str) -> None:
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+    them = wanted(f"{topic}-theirs")
+    settings = {name: value for name, value in FIT.items() if name != "unclean.leader.election.enable"}
+    make(broker, NewTopic(them.offsets, 1, 1, config=settings))
+
+    def by_default(operation: AlterConfigOpType) -> None:
+        entry = ConfigEntry("unclean.leader.election.enable", "true", incremental_operation=operation)
+        resource = ConfigResource(ConfigResource.Type.BROKER, str(broker.node_id), incremental_configs=[entry])
+        admin.incremental_alter_configs([resource])[resource].result(TIMEOUT_S)
+
+    async def why_not() -> str:
+        try:
             await ready([broker], them)
-        await ready([broker], wanted("ours"))
+        except TopicsUnfit as unfit:
+            return str(unfit)
+        return ""
+
+    async def is_refused() -> bool:
+        return (await why_not()).startswith(f"topic {them.offsets}: unclean.leader.election.enable is true, ")
+
+    async def is_fit() -> bool:
+        return not await why_not()
+
+    assert await is_fit()
+    by_default(AlterConfigOpType.SET)
+    try:
+        await until_told(is_refused)  # as soon as the broker has heard of it
+        await ready([broker], wanted(f"{topic}-ours"))
+    finally:
+        by_default(AlterConfigOpType.DELETE)
+    await until_told(is_fit)
 
 
 @pytest.fixture(scope="module")
