@@ -116,7 +116,7 @@ def unnoticed(mechanism: str, way: Way) -> None:
             consumer.commit(asynchronous=False)
             (committed,) = consumer.committed([TopicPartition(topic, 0)], TIMEOUT_S)
             assert committed.offset == records
-            time.sleep(0.1)  # others go on beside it
+            time.sleep(0.5)  # others go on beside it
     finally:
         consumer.close()
     assert told == []
