@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import os
-import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from pipeline.spark import SparkSettings, spark_session
+from tests.pipeline.commands import Run, in_a_process, runs_here
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -26,6 +26,7 @@ SMALL: Final[Mapping[str, str]] = {
     "spark.python.worker.reuse": "true",
     # Little data is worth no compiling.
     "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
 }
 """For a session of the tests, and, as `--conf`, for a command that runs in a process of its own."""
 
@@ -35,8 +36,9 @@ os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSeri
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ.pop("PYSPARK_PYTHON", None)  # which one it is by default is the session's to say
     with spark_session("tests", SparkSettings(MASTER, SMALL)) as session:
+        gc.freeze()  # what was there before is not looked through after each test
         yield session
 
 
@@ -44,6 +46,16 @@ def spark() -> Iterator[SparkSession]:
 def conf_options() -> list[str]:
     """What a command that starts its own Spark is given to stay small."""
     return ["--master", MASTER, *(text for name, value in SMALL.items() for text in ("--conf", f"{name}={value}"))]
+
+
+@pytest.fixture(params=["here", pytest.param("in a process", marks=pytest.mark.soak)])
+def run_pipeline(
+    request: pytest.FixtureRequest, spark: SparkSession, monkeypatch: pytest.MonkeyPatch, conf_options: list[str]
+) -> Run:
+    """Runs `offset-pipeline …`; with a Spark of its own, which takes 20 s of processor time, in the full form alone."""
+    if request.param == "here":
+        return runs_here(spark, monkeypatch)
+    return lambda *words: in_a_process(*words, *conf_options)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -55,8 +67,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(autouse=True)
-def _sockets_of_spark() -> Iterator[None]:
+def _sockets_of_spark(request: pytest.FixtureRequest) -> Iterator[None]:
     """Gone with the test: another one would be told of them."""
     yield
-    if "pyspark" in sys.modules:
+    if "spark" in request.fixturenames:
         gc.collect()

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -24,14 +21,12 @@ from tests.conftest import TopicFactory
 from tests.offsets.conftest import kazoo
 from tests.pipeline.audit.conftest import asked
 from tests.pipeline.audit.planted import KINDS, Planted
+from tests.pipeline.commands import Run
 from tests.shim_process import Shim
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-# A JVM that lives for seconds spends most of them on compiling what it runs once.
-_QUICK_JVM = {"SPARK_SUBMIT_OPTS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
-_QUICK_SPARK = ("--conf", "spark.sql.codegen.wholeStage=false")
 _COLUMNS = (*PLACES, *(pair.column for pair in PAIRS))
 
 
@@ -63,7 +58,7 @@ def test_the_command_finds_exactly_what_was_planted(
     connect: str,
     make_topic: TopicFactory,
     tmp_path: Path,
-    conf_options: list[str],
+    run_pipeline: Run,
     group: str,
 ) -> None:
     """Of 2,000 group-partitions."""
@@ -74,9 +69,8 @@ def test_the_command_finds_exactly_what_was_planted(
     to = tmp_path / "audit"
     places = ["--shim", apart.bootstrap, "--upstream", broker.bootstrap_servers, "--zookeeper", connect]
     options = ["--groups", f"{group}-*", "--second-look-after", "0", "--to", str(to), "--json"]
-    command = [sys.executable, "-m", "pipeline.main", "audit", *places, *options, *conf_options, *_QUICK_SPARK]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, env={**os.environ, **_QUICK_JVM})
-    assert (done.returncode, "Traceback" in done.stderr) == (1, False), done.stderr
+    done = run_pipeline("audit", *places, *options)
+    assert done.status == 1, done.stderr
     answer = json.loads(done.stdout)
     check(spark, planted, to, answer["totals"])
     assert {(each["group"], each["partition"]) for each in answer["differences"]} == planted.differing()

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -23,6 +20,7 @@ from tests.admin.broker_groups import Served, commit, delete_group, delete_offse
 from tests.admin.running import log
 from tests.admin.test_brokers import SNAPPY, ZSTD, codecs_in, fill
 from tests.legacy.parts import KAFKA_0_10, LegacyBroker
+from tests.pipeline.commands import Run, in_a_process
 from tests.pipeline.history.logs import Row, read
 from tests.protocol_live.place import Place
 from tests.shim_process import Shim
@@ -30,25 +28,12 @@ from tests.shim_process import Shim
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-TIMEOUT_S = 300
-
 
 def plainly(rows: Sequence[Mapping[str, Any]]) -> Served:
     return {
         (row["group"], row["topic"], row["partition"]): (row["offset"], row["leader_epoch"], row["metadata"])
         for row in rows
     }
-
-
-def history(*args: str | Path) -> subprocess.CompletedProcess[str]:
-    """`offset-pipeline history …` in a process of its own."""
-    command = [sys.executable, "-m", "pipeline.main", "history", *map(str, args)]
-    environment = {name: value for name, value in os.environ.items() if name != "PYSPARK_PYTHON"}
-    done = subprocess.run(
-        command, capture_output=True, text=True, timeout=TIMEOUT_S, stdin=subprocess.DEVNULL, env=environment
-    )
-    assert "Traceback" not in done.stderr, done.stderr
-    return done
 
 
 def next_millisecond() -> int:
@@ -60,7 +45,7 @@ def next_millisecond() -> int:
 
 
 def test_what_the_shim_serves_and_had_served(
-    spark: SparkSession, broker: Broker, tmp_path: Path, conf_options: list[str]
+    spark: SparkSession, broker: Broker, tmp_path: Path, run_pipeline: Run
 ) -> None:
     """Read from under the running shim; and the state of an earlier moment served by a fresh one."""
     data_dir, folder, fresh = tmp_path / "data", tmp_path / "folder", tmp_path / "fresh"
@@ -82,11 +67,9 @@ def test_what_the_shim_serves_and_had_served(
         assert back[0]["client_host"] == "/127.0.0.1"
 
     table = tmp_path / "state.parquet"
-    told = history(
-        *("state", "--data-dir", data_dir, "--at", str(moment), "--to-folder", folder, "--to", table, "--json"),
-        *conf_options,
-    )
-    assert told.returncode == 0, told.stderr
+    options = ("--data-dir", data_dir, "--at", str(moment), "--to-folder", folder, "--to", table, "--json")
+    told = run_pipeline("history", "state", *options)
+    assert told.status == 0, told.stderr
     for group in groups[:6]:  # for `groups reset --from-file`
         found = {(row["topic"], row["partition"]): row["offset"] for row in offsets_in(table, group)}
         assert found == {at[1:]: its[0] for at, its in then.items() if at[0] == group}
@@ -137,8 +120,8 @@ def test_damage_ends_a_command_in_one_line(tmp_path: Path, conf_options: list[st
     path.write_bytes(b"\xff" + path.read_bytes()[1:])
     target = tmp_path / "who.parquet"
     options = ["--skip-damaged"] if skip else []
-    done = history("who", "--data-dir", tmp_path / "data", "--to", target, *options, *conf_options)
-    assert done.returncode == 1
+    done = in_a_process("history", "who", "--data-dir", tmp_path / "data", "--to", target, *options, *conf_options)
+    assert done.status == 1
     assert f"{path} is damaged at byte 0: " in done.stderr
     assert target.exists() == skip
     lines = [line for line in done.stderr.splitlines() if not line.startswith("reading the log: ")]
