@@ -40,6 +40,9 @@ _BY_DEFAULT: Final[Mapping[str, str]] = {
     # Parquet's writer first looks at how large a page is after 100 rows, and rows may have a MiB: two tasks took all of
     # the memory that Spark has by default.
     "spark.hadoop.parquet.page.size.row.check.min": "10",
+    # Where in the Python code an operation was called is in no line of ours, and to tell it to the JVM takes six calls
+    # of that for each column.
+    "spark.python.sql.dataFrameDebugging.enabled": "false",
 }
 
 _ON_THIS_MACHINE: Final[Mapping[str, str]] = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
