@@ -120,6 +120,7 @@ def test_each_that_has_failed_has_to_pass(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, besides: str, failed: int, passes: bool
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")  # half of the time that such a small one takes
     (tmp_path / "test_some.py").write_text(SOURCE)
     if besides:
         (tmp_path / besides).touch()

@@ -180,13 +180,14 @@ def test_images_that_are_built_have_a_dockerfile_and_others_a_version() -> None:
             assert dockerfile("Dockerfile" if build == "." else build["dockerfile"])
 
 
+@pytest.fixture(scope="module")
+def command() -> tuple[str, ...]:
+    for each in COMPOSE:
+        if shutil.which(each[0]) and subprocess.run([*each, "version"], capture_output=True).returncode == 0:
+            return each
+    pytest.skip("neither docker compose nor docker-compose is here")
+
+
 @pytest.mark.parametrize("profile", [profile for profile in PROFILES if profile])
-def test_docker_accepts_it(profile: str) -> None:
-    compose = next((each for each in COMPOSE if shutil.which(each[0]) and answers(*each)), None)
-    if compose is None:
-        pytest.skip("neither docker compose nor docker-compose is here")
-    subprocess.run([*compose, "--profile", profile, "config", "--quiet"], check=True, cwd=ROOT)
-
-
-def answers(*command: str) -> bool:
-    return subprocess.run([*command, "version"], capture_output=True).returncode == 0
+def test_docker_accepts_it(command: tuple[str, ...], profile: str) -> None:
+    subprocess.run([*command, "--profile", profile, "config", "--quiet"], check=True, cwd=ROOT)
