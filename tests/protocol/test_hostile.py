@@ -73,7 +73,7 @@ ANOTHER_ELEMENT = re.compile(r"\[[1-9]")
 """In the path of what is not in the first element of each array on the way to it."""
 
 
-SHARE = 5
+SHARE = 15
 """One of so many is tried where it is not the whole; each time another bit of a byte."""
 
 Item = TypeVar("Item")
@@ -117,14 +117,19 @@ def test_the_parts_are_the_message(case: Case) -> None:
         assert joined(parts_of(case, msg)) == raw
 
 
-@every_decoder
-def test_truncation_at_every_byte(case: Case) -> None:
+def truncate(case: Case, share: Share[int]) -> None:
+    """What is small is cut at every byte."""
     verdict = verdicts.struct_verdict(case)
     for number, (_, raw) in enumerate(samples(case)):
-        for size in range(len(raw)):
+        for size in share(f"{case} {number} cut", range(len(raw))) if len(raw) > SMALL else range(len(raw)):
             assert not verdict(raw[:size])
             if number == 1:
                 assert not verdicts.refusals_agree(case, raw[:size])
+
+
+@every_decoder
+def test_truncation_at_any_byte(case: Case) -> None:
+    truncate(case, some)
 
 
 def flip_bits(case: Case, share: Share[int]) -> None:
@@ -269,7 +274,7 @@ def test_text_that_is_not_utf_8(case: Case) -> None:
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("damage", [flip_bits, put_nasty_numbers, put_what_cannot_be, put_bad_texts])
+@pytest.mark.parametrize("damage", [truncate, flip_bits, put_nasty_numbers, put_what_cannot_be, put_bad_texts])
 def test_the_whole_of_every_case(damage: Callable[[Case, Share[Any]], None]) -> None:
     for case in CASES:
         damage(case, every)
