@@ -192,9 +192,14 @@ def _check_tail(disk: Disk, content: Content, batch: Batch, bytes_in_batch: set[
         assert copy == content[batch.path][batch.position :]
 
 
-def test_a_flipped_bit_anywhere(disk: Disk) -> None:
-    for batch in disk.batches:
-        for position in range(batch.position, batch.end):
+EVERY = pytest.mark.parametrize("every", [3, pytest.param(1, marks=pytest.mark.soak)])
+"""One byte of so many is damaged: of each batch others, and all batches have the same fields."""
+
+
+@EVERY
+def test_a_flipped_bit_anywhere(disk: Disk, every: int) -> None:
+    for number, batch in enumerate(disk.batches):
+        for position in range(batch.position + number % every, batch.end, every):
             damaged = bytearray(disk.content[batch.path])
             damaged[position] ^= 1 << position % 8
             content = {**disk.content, batch.path: bytes(damaged)}
@@ -212,10 +217,11 @@ def test_zeroed_blocks_anywhere(disk: Disk, size: int) -> None:
                 check(disk, {**disk.content, path: zeroed}, changed, path)
 
 
-def test_truncation_at_every_byte_of_every_segment(disk: Disk) -> None:
-    for path in disk.segments:
+@EVERY
+def test_truncation_anywhere_in_every_segment(disk: Disk, every: int) -> None:
+    for number, path in enumerate(disk.segments):
         data = disk.content[path]
-        for size in range(len(data)):
+        for size in range(number % every, len(data), every):
             content = {**disk.content, path: data[:size]}
             batch = disk.at(path, size)
             if path != disk.end.path or batch.base_offset < recovery_point(disk):

@@ -123,9 +123,13 @@ def test_zeroed_blocks(data_dir: Path) -> None:
         assert recover(data_dir, WHOLE[:start] + bytes(16) + WHOLE[start + 16 :]) == 3
 
 
-def bit_flips(start: int, end: int) -> list[tuple[int, bytes]]:
+EVERY = pytest.mark.parametrize("every", [7, pytest.param(1, marks=pytest.mark.soak)])
+"""One bit of so many is flipped: another one of each byte."""
+
+
+def bit_flips(start: int, end: int, every: int) -> list[tuple[int, bytes]]:
     flips = []
-    for bit in range(start * 8, end * 8):
+    for bit in range(start * 8, end * 8, every):
         damaged = bytearray(WHOLE)
         damaged[bit // 8] ^= 1 << bit % 8
         flips.append((bit // 8, bytes(damaged)))
@@ -135,8 +139,9 @@ def bit_flips(start: int, end: int) -> list[tuple[int, bytes]]:
 LEADER_EPOCH = range(12, 16)  # is covered by no CRC and used by nobody
 
 
-def test_a_flipped_bit_in_the_last_batch_cuts_it(data_dir: Path) -> None:
-    for position, damaged in bit_flips(LAST, len(WHOLE)):
+@EVERY
+def test_a_flipped_bit_in_the_last_batch_cuts_it(data_dir: Path, every: int) -> None:
+    for position, damaged in bit_flips(LAST, len(WHOLE), every):
         if position - LAST in LEADER_EPOCH:
             assert recover(data_dir, damaged) == 6
         elif int.from_bytes(damaged[LAST : LAST + 8], "big", signed=True) > 3:
@@ -147,8 +152,9 @@ def test_a_flipped_bit_in_the_last_batch_cuts_it(data_dir: Path) -> None:
             drop_cut_copies(data_dir)
 
 
-def test_a_flipped_bit_before_the_last_batch_refuses(data_dir: Path) -> None:
-    for position, damaged in bit_flips(0, LAST):
+@EVERY
+def test_a_flipped_bit_before_the_last_batch_refuses(data_dir: Path, every: int) -> None:
+    for position, damaged in bit_flips(0, LAST, every):
         batch = 0 if position < ENDS[1] else 1
         if position - ENDS[batch] in LEADER_EPOCH:
             assert recover(data_dir, damaged) == 6
@@ -165,11 +171,13 @@ def test_missing_and_doubled_batches_refuse(data_dir: Path) -> None:
     assert refused(data_dir, first + bytes(70_000) + second).position == ENDS[1]
 
 
-def test_a_sound_batch_is_found_wherever_it_stands(data_dir: Path) -> None:
+def test_a_sound_batch_is_found_wherever_it_stands(data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # Around the ends of the blocks in which the search reads, and larger than one of them.
-    for distance in (1, 1 << 20, (1 << 20) - 16, (1 << 20) - 17, (1 << 20) - 30, (1 << 20) + 1, 3 << 20):
+    block = 1 << 14
+    monkeypatch.setattr("shim.log.segment._READ_SIZE", block)
+    for distance in (1, block, block - 16, block - 17, block - 30, block + 1, 3 * block):
         assert "follows" in refused(data_dir, BATCHES[0] + b"\x02" * distance + BATCHES[1]).reason
-    large = encode_batch(3, [(b"k", bytes(range(256)) * 8192)], NOW)
+    large = encode_batch(3, [(b"k", bytes(range(256)) * 128)], NOW)
     reason = refused(data_dir, BATCHES[0] + BATCHES[1][:-2] + large).reason
     assert f"byte {LAST - 2}" in reason
 
