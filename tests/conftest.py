@@ -23,12 +23,15 @@ from hypothesis import HealthCheck, settings
 from shim.demo.parts import Broker, Cluster, ZooKeeper
 from shim.demo.parts.metadata import cluster_view
 from tests import shim_process
+from tests.examples import examples
 from tests.shim_process import OFFSETS_LOG
 from tests.template import Template
 from tests.waiting import wait_until
 
 # How long an example, or making one, takes says how busy the machine is.
-settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile(
+    "untimed", deadline=None, max_examples=examples(25), suppress_health_check=[HealthCheck.too_slow]
+)
 settings.load_profile("untimed")
 
 _TOPIC_TIMEOUT_S = 30.0

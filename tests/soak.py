@@ -1,4 +1,5 @@
-"""`make soak`: every test marked `soak`, one process each, resumable; what it found goes to docs/results/.
+"""`make soak`: every test marked `soak`, one process each, and the tests of properties, a file at a time, with many
+times as many examples; resumable; what it found goes to docs/results/.
 
 What has passed at this commit is kept in build/soak.json, so that a run that was cut off goes on where it was. A test
 that failed is run again. The report names commit, date and machine, and each test with its outcome and time.
@@ -14,19 +15,55 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import NamedTuple
+
+from tests.examples import VARIABLE
 
 ROOT = Path(__file__).parents[1]
 STATE = ROOT / "build" / "soak.json"
 RESULTS = ROOT / "docs" / "results"
+EXAMPLES_TIMES = 50
+_NO_TESTS = 5  # pytest's exit status
+
+
+class Unit(NamedTuple):
+    """Of what is run: a pytest of its own. ``path``: of a test, or of a file; ``marked``: which tests of it."""
+
+    path: str
+    marked: str
+    examples_times: int = 1
+
+    @property
+    def name(self) -> str:
+        return self.path if self.examples_times == 1 else f"{self.path}, {self.examples_times} times as many examples"
+
+    def run(self) -> int:
+        """Exit status."""
+        command = [sys.executable, "-m", "pytest", "-q", "-m", self.marked, self.path]
+        return subprocess.run(command, cwd=ROOT, env={**os.environ, VARIABLE: str(self.examples_times)}).returncode
 
 
 def _output(*argv: str) -> str:
     return subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, check=True).stdout
 
 
-def _tests(chosen: list[str]) -> list[str]:
-    listed = _output(sys.executable, "-m", "pytest", "--collect-only", "-q", "-m", "soak", *chosen)
-    return [line for line in listed.splitlines() if "::" in line]
+def _units(chosen: list[str]) -> list[Unit]:
+    properties = "(hypothesis or examples) and not soak"
+    files = dict.fromkeys(test.partition("::")[0] for test in _tests(properties, chosen))
+    return [
+        *(Unit(test, "soak") for test in _tests("soak", chosen)),
+        *(Unit(file, properties, EXAMPLES_TIMES) for file in files),
+    ]
+
+
+def _tests(marked: str, chosen: list[str]) -> list[str]:
+    listed = subprocess.run(
+        [sys.executable, "-m", "pytest", "--collect-only", "-q", "-m", marked, *chosen],
+        cwd=ROOT, capture_output=True, text=True,
+    )  # fmt: skip
+    if listed.returncode not in (0, _NO_TESTS):
+        raise SystemExit(listed.stdout + listed.stderr)
+    return [line for line in listed.stdout.splitlines() if "::" in line]
 
 
 def _commit() -> str:
@@ -63,20 +100,20 @@ def main(chosen: list[str]) -> int:
     commit = _commit()
     kept = json.loads(STATE.read_text()) if STATE.exists() else {}
     done = kept.get("done", {}) if kept.get("commit") == commit else {}
-    tests = _tests(chosen)
-    for number, test in enumerate(tests, 1):
-        if done.get(test, {}).get("outcome") == "passed":
-            print(f"[{number}/{len(tests)}] passed before: {test}", flush=True)
+    units = _units(chosen)
+    for number, unit in enumerate(units, 1):
+        if done.get(unit.name, {}).get("outcome") == "passed":
+            print(f"[{number}/{len(units)}] passed before: {unit.name}", flush=True)
             continue
-        print(f"[{number}/{len(tests)}] {test}", flush=True)
+        print(f"[{number}/{len(units)}] {unit.name}", flush=True)
         begun = time.monotonic()
-        run = subprocess.run([sys.executable, "-m", "pytest", "-q", "-m", "soak", test], cwd=ROOT)
-        outcome = "passed" if run.returncode == 0 else f"FAILED (exit status {run.returncode})"
-        done[test] = {"outcome": outcome, "seconds": time.monotonic() - begun}
+        status = unit.run()
+        outcome = "passed" if status == 0 else f"FAILED (exit status {status})"
+        done[unit.name] = {"outcome": outcome, "seconds": time.monotonic() - begun}
         STATE.parent.mkdir(exist_ok=True)
         STATE.write_text(json.dumps({"commit": commit, "done": done}, indent=1))
     print(f"written: {_report(commit, done)}")
-    return int(any(result["outcome"] != "passed" for result in done.values()) or not tests)
+    return int(any(result["outcome"] != "passed" for result in done.values()) or not units)
 
 
 if __name__ == "__main__":

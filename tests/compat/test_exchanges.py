@@ -23,6 +23,7 @@ from protocol.records.batches import Compression, Record, decode_records, encode
 from protocol.records.message_sets import decode_message_set, encode_message_set
 from tests.compat.exchanging import translated, unasked
 from tests.compat.logs import Log, as_old, logs, read_from, records_in
+from tests.examples import examples
 from tests.protocol.strategies import messages
 
 E = ErrorCode
@@ -497,7 +498,7 @@ def test_what_fetching_costs() -> None:
 
 
 @pytest.mark.parametrize("version", [0, 1, 2, 3])
-@settings(unhurried, max_examples=40)
+@settings(unhurried, max_examples=examples(15))
 @given(
     some=st.lists(logs(most=3), min_size=1, max_size=3),
     partition_max_bytes=st.integers(1, 60) | st.integers(1, 3000),
@@ -697,7 +698,7 @@ def test_the_table() -> None:
 
 
 @pytest.mark.parametrize(("translation", "version"), ALL)
-@settings(unhurried, max_examples=25)
+@settings(unhurried, max_examples=examples(10))
 @given(data=st.data())
 def test_every_old_request_can_be_asked_in_the_new_version(
     translation: Translation, version: int, data: st.DataObject
@@ -720,7 +721,7 @@ def test_every_old_request_can_be_asked_in_the_new_version(
     ("translation", "version"),
     [each for each in ALL if each.values[0].exchange is renumbered],  # type: ignore[union-attr]
 )
-@settings(unhurried, max_examples=25)
+@settings(unhurried, max_examples=examples(10))
 @given(data=st.data())
 def test_every_new_answer_can_be_told_in_the_old_version(
     translation: Translation, version: int, data: st.DataObject

@@ -44,13 +44,14 @@ from tests.compat.logs import (
     records_in,
     timestamps,
 )
+from tests.examples import examples
 from tests.protocol.bomb import BOMBS
 
 MAGICS = [0, 1]
 NOW = 1_767_225_600_123
 ALL = 1 << 30
 OLD_FORMATS = [(magic, codec) for magic in MAGICS for codec in OLD_CODECS]
-unhurried = settings(deadline=None, max_examples=60)
+unhurried = settings(deadline=None, max_examples=examples(20))
 
 
 def down(fetched: bytes, magic: int, offset: int = 0, max_bytes: int = ALL, *, whole: bool = True) -> bytes:
@@ -91,7 +92,7 @@ def refusal(message_set: bytes) -> ErrorCode:
 
 @pytest.mark.parametrize("magic", MAGICS)
 @pytest.mark.parametrize("codec", CODECS)
-@settings(unhurried, max_examples=30)
+@settings(unhurried, max_examples=examples(10))
 @given(data=st.data())
 def test_a_batch_that_becomes_messages_and_a_batch_again(codec: Compression, magic: int, data: st.DataObject) -> None:
     records = data.draw(records_from(data.draw(st.sampled_from([0, 1, 2**40]))))
@@ -115,7 +116,7 @@ def test_a_batch_that_becomes_messages_and_a_batch_again(codec: Compression, mag
 
 
 @pytest.mark.parametrize(("magic", "codec"), OLD_FORMATS)
-@settings(unhurried, max_examples=20)
+@settings(unhurried, max_examples=examples(8))
 @given(data=st.data())
 def test_messages_that_become_a_batch_and_messages_again(magic: int, codec: Compression, data: st.DataObject) -> None:
     drawn = data.draw(st.lists(st.tuples(contents, contents, timestamps), min_size=1, max_size=8))
@@ -161,7 +162,7 @@ def test_all_from_an_offset_on_and_nothing_before(magic: int, log: Log, data: st
 
 
 @pytest.mark.parametrize("magic", MAGICS)
-@settings(unhurried, max_examples=30)
+@settings(unhurried, max_examples=examples(10))
 @given(data=st.data())
 def test_what_is_cut_off_is_left_out(magic: int, data: st.DataObject) -> None:
     log = data.draw(logs(most=3))
@@ -176,7 +177,7 @@ def test_what_is_cut_off_is_left_out(magic: int, data: st.DataObject) -> None:
     assert sure <= len(found.records) <= more
 
 
-@settings(unhurried, max_examples=30)
+@settings(unhurried, max_examples=examples(10))
 @given(data=st.data())
 def test_nothing_but_markers_and_empty_batches_leads_behind_them(data: st.DataObject) -> None:
     log: Log = []

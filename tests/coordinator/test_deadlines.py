@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shim.coordinator.state.deadlines import Deadlines
+from tests.examples import examples
 
 
 def test_a_later_deadline_moves_the_heap_entry_only_when_it_comes_up() -> None:
@@ -122,7 +123,7 @@ operations = st.lists(
 
 
 @given(operations)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(75), deadline=None)
 def test_it_is_a_dict_with_a_minimum(steps: list[tuple[str, int, int]]) -> None:
     deadlines: Deadlines[int] = Deadlines()
     model: dict[int, int] = {}

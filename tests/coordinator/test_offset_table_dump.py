@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from protocol.errors import DecodeError
 from shim.coordinator.state.offset_table import CommittedOffset, OffsetTable
+from tests.examples import examples
 
 OFFSET = CommittedOffset(5, 6, "", 7)
 
@@ -177,7 +178,7 @@ def test_the_place_of_what_is_wrong() -> None:
     assert (caught.value.path, caught.value.position) == ("dump", len(head) + len(body) - 1)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(st.data())
 def test_what_is_taken_for_a_dump_is_the_dump_of_what_it_gives(data: st.DataObject) -> None:
     raw = bytearray(b"".join(everything().dump()))

@@ -5,10 +5,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from shim.coordinator.state.offset_table import CommittedOffset, OffsetTable
+from tests.examples import examples
 
 INT32 = st.integers(-(2**31), 2**31 - 1)
 INT64 = st.integers(-(2**63), 2**63 - 1)
-
 GROUPS = st.sampled_from(("", "g", "groupé"))
 TOPICS = st.sampled_from(("t", "u"))
 # Dense, dense one day, and anything: the same ones come again, so that they are replaced and deleted.
@@ -80,4 +80,4 @@ class TableAndDict(RuleBasedStateMachine):
 
 
 TestTableAndDict = TableAndDict.TestCase
-TestTableAndDict.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
+TestTableAndDict.settings = settings(max_examples=examples(40), stateful_step_count=40, deadline=None)

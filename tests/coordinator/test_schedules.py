@@ -18,6 +18,7 @@ from protocol.messages.leave_group import MemberIdentity
 from protocol.messages.sync_group import SyncGroupResponse
 from shim.coordinator import CoordinatorSettings
 from shim.coordinator.state.group import GroupState
+from tests.examples import examples
 
 from .driving import SUBSCRIPTION, Driven, parked, subscription
 from .durable import assert_same, reloaded
@@ -361,7 +362,7 @@ class Schedule(RuleBasedStateMachine):
         self.every_request_is_answered_or_parked()
 
 
-Schedule.TestCase.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
+Schedule.TestCase.settings = settings(max_examples=examples(40), stateful_step_count=40, deadline=None)
 TestSchedule = Schedule.TestCase
 
 

@@ -21,6 +21,7 @@ from protocol.offsets_log import (
 from protocol.wire import ZERO_UUID
 from shim.coordinator import GroupCoordinator, Record
 from shim.coordinator.state.offset_table import TableDump
+from tests.examples import examples
 
 from .driving import START, Driven, new_coordinator, parked
 from .durable import group_state, reloaded
@@ -81,7 +82,7 @@ class DumpedSchedule(Schedule):
         self.dump()
 
 
-DumpedSchedule.TestCase.settings = settings(max_examples=30, stateful_step_count=40, deadline=None)
+DumpedSchedule.TestCase.settings = settings(max_examples=examples(10), stateful_step_count=40, deadline=None)
 TestDumpedSchedule = DumpedSchedule.TestCase
 
 
@@ -131,7 +132,7 @@ offset_records = st.tuples(
 any_records = st.lists(st.one_of(group_records, offset_records), max_size=30)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(before=any_records, after=any_records)
 def test_any_records_whoever_wrote_them(before: list[Record], after: list[Record]) -> None:
     dump = reloaded(before, SETTINGS).dump()
@@ -142,7 +143,7 @@ def test_any_records_whoever_wrote_them(before: list[Record], after: list[Record
     assert answers(running) == answers(replayed)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(before=any_records, after=any_records, seed=st.integers(0, 2**32))
 def test_a_dump_in_steps_is_of_the_moment_at_which_it_began(
     before: list[Record], after: list[Record], seed: int

@@ -43,6 +43,7 @@ from shim.log.segments.active import LastBatch
 from shim.log.segments.segment import SoundBatch
 from shim.log.settings import LogSettings
 from shim.runtime.loading import Loader
+from tests.examples import examples
 from tests.log.crashing import DATA_DIR, small_sizes
 from tests.log.lost_files import LostFiles, PowerFailure
 
@@ -376,7 +377,7 @@ _EVERYTHING = list(HealthCheck)
 
 TestLogAgainstDict = LogAgainstDict.TestCase
 TestLogAgainstDict.settings = settings(
-    max_examples=60, stateful_step_count=40, deadline=None, suppress_health_check=_EVERYTHING
+    max_examples=examples(20), stateful_step_count=40, deadline=None, suppress_health_check=_EVERYTHING
 )
 
 

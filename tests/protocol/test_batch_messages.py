@@ -13,6 +13,7 @@ from protocol.records.batch_errors import BatchError, CorruptBatch, Decompressed
 from protocol.records.batch_messages import batch_messages
 from protocol.records.batches import Compression, Record, encode_records, read_header, records_of
 from protocol.records.message_sets import decode_message_set, encode_message_set
+from tests.examples import examples
 
 NOW = 1_767_225_600_123
 CODECS = [Compression.NONE, Compression.GZIP, Compression.SNAPPY, Compression.LZ4]
@@ -53,7 +54,7 @@ def test_they_are_those_of_the_records(
         assert joined == expected
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=examples(75))
 @given(logs(), st.sampled_from([0, 1]), st.data())
 def test_of_bad_bytes_it_says_the_same_or_makes_what_is_read(
     records: list[Record], magic: int, data: st.DataObject

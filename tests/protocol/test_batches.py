@@ -41,6 +41,7 @@ from protocol.records.batches import (
     rewrite_batch,
 )
 from protocol.records.compression import compress, decompress
+from tests.examples import examples
 from tests.protocol.parts import zigzag
 
 with warnings.catch_warnings():
@@ -60,8 +61,8 @@ READERS = [KafkaPythonBatch, aiokafka_records.DefaultRecordBatch, aiokafka_recor
 CODECS = [codec for codec in Compression if codec]
 
 contents = st.one_of(st.none(), st.binary(max_size=80), st.binary(min_size=60, max_size=70).map(lambda b: b * 150))
-brief = settings(deadline=None, max_examples=20)  # for each codec and each client
-unhurried = settings(deadline=None, max_examples=60)  # how long an example takes depends on what else the machine does
+brief = settings(deadline=None, max_examples=examples(8))  # for each codec and each client
+unhurried = settings(deadline=None, max_examples=examples(20))
 pairs = st.lists(st.tuples(contents, contents), min_size=1, max_size=20)
 timestamps = st.one_of(st.just(-1), st.integers(0, 2**62))
 record_headers = st.lists(st.tuples(st.text(max_size=70), contents), max_size=3)

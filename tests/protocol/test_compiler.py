@@ -42,6 +42,7 @@ from protocol.wire import (
     tag,
     until,
 )
+from tests.examples import examples
 from tests.protocol.strategies import messages
 
 
@@ -87,7 +88,7 @@ VERSIONS = [(0, False), (1, True), (1, False), (2, True), (3, True)]
 
 
 @pytest.mark.parametrize(("version", "flexible"), VERSIONS)
-@settings(max_examples=30, deadline=None, database=None, derandomize=True)
+@settings(max_examples=examples(10), deadline=None, database=None, derandomize=True)
 @given(data=st.data())
 def test_everything_there_and_back(version: int, flexible: bool, data: st.DataObject) -> None:
     compiled = codec(Everything, version, flexible)

@@ -30,6 +30,7 @@ from protocol.records.compression import (
     with_kafka_checksum,
     with_right_checksum,
 )
+from tests.examples import examples
 from tests.protocol.bomb import BOMBS, GIGABYTE
 
 with warnings.catch_warnings():
@@ -38,7 +39,7 @@ with warnings.catch_warnings():
     import kafka.codec as kafka_python_codec
 
 CODECS = [Compression.GZIP, Compression.SNAPPY, Compression.LZ4, Compression.ZSTD]
-unhurried = settings(deadline=None, max_examples=30)
+unhurried = settings(deadline=None, max_examples=examples(10))
 data = st.one_of(st.binary(max_size=300), st.binary(max_size=20).map(lambda b: b * 20_000))
 
 Coder = Callable[[bytes], bytes]

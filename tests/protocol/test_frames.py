@@ -8,13 +8,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from protocol.frames import BadFrame, FrameParser, FrameTooLarge
+from tests.examples import examples
 
 
 def stream_of(frames: list[bytes]) -> bytes:
     return b"".join(struct.pack(">i", len(frame)) + frame for frame in frames)
 
 
-@settings(max_examples=150, deadline=None, database=None, derandomize=True)
+@settings(max_examples=examples(40), deadline=None, database=None, derandomize=True)
 @given(frames=st.lists(st.binary(min_size=4, max_size=40), max_size=6), cuts=st.lists(st.integers(0, 300), max_size=20))
 def test_any_split_gives_the_same_frames(frames: list[bytes], cuts: list[int]) -> None:
     stream = stream_of(frames)

@@ -13,6 +13,7 @@ from protocol.records.batches import Compression, CorruptBatch, Record, decode_r
 from protocol.records.message_layout import PREFIX_SIZE
 from protocol.records.message_records import frame_messages
 from protocol.records.message_sets import MessageScan, encode_message_set
+from tests.examples import examples
 
 LARGEST = 2**63 - 1
 NOW = 1_767_225_600_123
@@ -85,7 +86,7 @@ def with_right_crcs(data: bytearray) -> bytearray:
 
 
 @pytest.mark.parametrize("magic", [0, 1])
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=examples(40))
 @given(drawn=rows, most=st.integers(1, 7), base=st.none() | timestamps, append=st.none() | timestamps)
 def test_right_messages(
     magic: int, drawn: list[tuple[bytes | None, bytes | None, int]], most: int, base: int | None, append: int | None
@@ -95,7 +96,7 @@ def test_right_messages(
 
 
 @pytest.mark.parametrize("magic", [0, 1])
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=examples(75))
 @given(data=st.data())
 def test_what_is_wrong_is_left(magic: int, data: st.DataObject) -> None:
     whole = bytearray(messages(data.draw(rows), magic))

@@ -35,6 +35,8 @@ with warnings.catch_warnings():
     from kafka.record.legacy_records import LegacyRecordBatch as KafkaPythonBatch
     from kafka.record.legacy_records import LegacyRecordBatchBuilder as KafkaPythonBuilder
 
+from tests.examples import examples
+
 NOW = 1_767_225_600_123
 MAGICS = [0, 1]
 CODECS = [Compression.NONE, Compression.GZIP, Compression.SNAPPY, Compression.LZ4]
@@ -46,7 +48,7 @@ BUILDERS = [
     aiokafka_records._LegacyRecordBatchBuilderPy,
 ]
 READERS = [KafkaPythonBatch, aiokafka_records.LegacyRecordBatch, aiokafka_records._LegacyRecordBatchPy]
-unhurried = settings(deadline=None, max_examples=20)
+unhurried = settings(deadline=None, max_examples=examples(8))
 
 contents = st.one_of(st.none(), st.binary(max_size=60), st.binary(min_size=3, max_size=9).map(lambda b: b * 900))
 timestamps = st.one_of(st.just(-1), st.integers(0, 2**62))

@@ -13,6 +13,7 @@ from protocol.codec import codec
 from protocol.errors import DecodeError, EncodeError, UnsupportedVersion
 from protocol.messages import offset_commit
 from protocol.schema import table
+from tests.examples import examples
 from tests.protocol.schemas import CASES, Case
 from tests.protocol.strategies import messages, sample
 
@@ -28,7 +29,9 @@ def outcome(decode: Any, *args: Any) -> Any:
 
 
 @every_case
-@settings(max_examples=8, deadline=None, database=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(
+    max_examples=examples(3), deadline=None, database=None, derandomize=True, suppress_health_check=list(HealthCheck)
+)
 @given(data=st.data())
 def test_round_trip_and_agreement_with_the_reference(case: Case, data: st.DataObject) -> None:
     compiled = codec(*case)

@@ -25,6 +25,7 @@ from protocol.records.batches import (
 from protocol.records.column_reading import record_columns
 from protocol.records.record_columns import RecordColumns
 from protocol.records.record_runs import frame_runs
+from tests.examples import examples
 from tests.protocol.batches_in_rows import NOW, batch_in_rows
 
 MAX_SIZE = 1 << 24
@@ -50,7 +51,7 @@ def assert_same(columns: RecordColumns, records: list[Record]) -> None:
 
 
 @given(seed=st.integers(0, 1 << 32), place=st.integers(0, 3))
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 def test_columns_are_those_of_the_records(seed: int, place: int) -> None:
     header, raw = batch_in_rows(seed)
     columns = record_columns(bytes(place) + raw + b"behind", place, header)
@@ -119,7 +120,7 @@ def test_where_nothing_is_gained_nothing_is_said(sizes: list[int]) -> None:
 
 @given(seed=st.integers(0, 1 << 32))
 @example(seed=1480736)  # an offset before the batch's first one
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 def test_damaged_records_are_none_or_those_that_are_read(seed: int) -> None:
     rng = Random(seed)
     raw = bytearray(commits(rng.choice([[8], [70], [5, 5, 5], [20, 1, 20]])))

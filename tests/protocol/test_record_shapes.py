@@ -18,6 +18,7 @@ from protocol.records.batch_reading import varint
 from protocol.records.batches import Compression, Record, encode_records, read_header
 from protocol.records.message_sets import decode_message_set, encode_message_set
 from protocol.records.record_shapes import NUMBERS, SIZES, own_times, shape_at
+from tests.examples import examples
 
 NOW = 1_767_225_600_123
 MAGICS = [0, 1]
@@ -60,7 +61,7 @@ def outcome(make: Callable[[], BatchMessages]) -> BatchMessages | tuple[type, st
         return type(error), str(error)
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=examples(75))
 @given(
     st.randoms(use_true_random=False),
     st.sampled_from(MAGICS),
@@ -92,7 +93,7 @@ def test_the_same_messages(rng: Random, magic: int, codec: Compression, append_t
         assert made.joined(made.size, codec) == encode_message_set(plain, magic, log_append_time=own)
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=examples(75))
 @given(st.randoms(use_true_random=False), st.sampled_from(MAGICS), st.booleans())
 def test_the_same_error_or_messages_of_bad_bytes(rng: Random, magic: int, append_time: bool) -> None:
     records = rows(rng)

@@ -18,6 +18,7 @@ from protocol.messages.share_fetch import PartitionData
 from protocol.offsets_log import OffsetCommitValue
 from protocol.schema import table
 from shim.demo.parts.jars import KAFKA
+from tests.examples import examples
 from tests.legacy.parts import KAFKA_1, KAFKA_3
 from tests.protocol.schemas import API_CASES, CASES, Case
 from tests.protocol_java.corpus import all_defaults, inside, samples, spoilt
@@ -25,8 +26,10 @@ from tests.protocol_java.coverage import NEITHER_HAS, kafka_1_has
 from tests.protocol_java.oracle import RELEASES, Answer, Question, Read, Refused, ask
 from tests.protocol_java.values import same_in_wire_order, same_message
 
-SAMPLES: Final = 20
-SPOILT: Final = 40
+pytestmark = pytest.mark.examples
+
+SAMPLES: Final = min(60, examples(6))
+SPOILT: Final = min(120, examples(12))
 
 # (API, version, direction) that each release has a class for, of all that there are here.
 COVERED: Final = {KAFKA: 410, KAFKA_3: 400}

@@ -16,6 +16,7 @@ from shim.log.cleaner.cleaning import CleanerSettings
 from shim.log.cleaner.compaction import cleaned_batch
 from shim.log.cleaner.offset_map import OffsetMap
 from shim.log.segments.segment import SoundBatch, sound_columns, sound_records
+from tests.examples import examples
 from tests.log.cleaner.folder import NOW, RETENTION, Folder, clean, put
 from tests.protocol.batches_in_rows import batch_in_rows
 
@@ -32,7 +33,7 @@ def both_ways(seed: int, base_offset: int) -> tuple[SoundBatch, SoundBatch] | No
 
 
 @given(seed=st.integers(0, 1 << 32))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(75), deadline=None)
 def test_a_cleaned_batch_is_the_same_bytes(seed: int) -> None:
     rng = Random(seed)
     base_offset = 1000

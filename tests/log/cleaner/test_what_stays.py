@@ -25,6 +25,7 @@ from shim.log.cleaner.offset_map import OffsetMap
 from shim.log.disk.checkpoint import CLEANER_OFFSET_CHECKPOINT, write_checkpoint
 from shim.log.disk.files import Files
 from shim.log.disk.layout import index_name, segment_name
+from tests.examples import examples
 from tests.log.cleaner.folder import NOW, RETENTION, Folder, Pair, clean, cleaner, put, sound
 from tests.log_format.dump import Dumped
 from tests.log_format.dump import dumped as dumped_by_kafka
@@ -199,7 +200,7 @@ CLEAN = st.tuples(
 PASS = st.tuples(st.just("pass"), st.sampled_from([1, 500, 1000]))
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=examples(75))
 @given(actions=st.lists(st.one_of(APPEND, APPEND, APPEND, ROLL, ROLL, CLEAN, PASS), max_size=60))
 def test_a_random_log(actions: list[tuple[str, object]], tmp_path_factory: pytest.TempPathFactory) -> None:
     folder = Folder(tmp_path_factory.mktemp("log"))

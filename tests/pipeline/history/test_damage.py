@@ -17,6 +17,7 @@ from protocol.records.batches import Record
 from protocol.records.message_sets import encode_message_set
 from shim.log.directory.places import Place, Places
 from shim.log.disk.files import Files
+from tests.examples import examples
 from tests.pipeline.history.logs import TIME, Row, batch, commit, make_ours, read, segment
 
 BATCHES = [batch(at * 3, *(commit("g", "t", partition, at) for partition in range(3))) for at in range(6)]
@@ -51,7 +52,7 @@ def test_a_torn_end_in_zeros_and_of_messages(tmp_path: Path) -> None:
     assert [row["torn_at"] for row in described(tmp_path)] == [sum(SIZES[:2]), len(message)]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 @given(st.integers(8, sum(SIZES[:5]) - 1), st.integers(0, 7))
 def test_a_flipped_bit_is_told_with_file_and_byte(tmp_path_factory: pytest.TempPathFactory, at: int, bit: int) -> None:
     index = max(each for each in range(5) if STARTS[each] <= at)
@@ -101,7 +102,7 @@ def test_a_record_that_says_nothing_known_is_told_with_its_batch(tmp_path: Path)
     assert described(tmp_path)[0]["damaged_at"] == at
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(st.lists(st.tuples(st.integers(0, sum(SIZES) - 1), st.integers(0, 255)), min_size=1, max_size=8))
 def test_whatever_the_bytes_are_it_is_one_of_ours(
     tmp_path_factory: pytest.TempPathFactory, changes: list[tuple[int, int]]

@@ -39,6 +39,7 @@ from protocol.partition import partition_for
 from protocol.records.batches import Compression, Record, batches, decode_records, encode_framed, encode_records
 from protocol.records.message_sets import encode_message_set
 from protocol.records.record_runs import frame_runs
+from tests.examples import examples
 from tests.pipeline.history.logs import TIME, Pair, batch, commit, make_ours, plain_history, plain_offset, read, segment
 
 INT64 = st.integers(-(2**63), 2**63 - 1)
@@ -100,7 +101,7 @@ def offset_segments(draw: st.DrawFn) -> tuple[bytes, list[Record]]:
     return b"".join(parts), all_records
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(40), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(offset_segments(), st.lists(st.sampled_from(list(COLUMNS[OFFSETS])), min_size=1, unique=True))
 def test_offsets_are_what_the_general_decoder_says(written: tuple[bytes, list[Record]], names: list[str]) -> None:
     raw, records = written
@@ -166,7 +167,7 @@ def runs(draw: st.DrawFn) -> bytes:
     return history_run(draw(NAMES), draw(NAMES), of_rows, draw(INT64), draw(WHO))
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(40), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(history_segments(), st.lists(st.sampled_from(list(COLUMNS[HISTORY])), min_size=1, unique=True))
 def test_the_history_is_what_the_general_decoder_says(raw: bytes, names: list[str]) -> None:
     records = [record for position, _ in batches(raw) for record in decode_records(raw, position)]
@@ -183,7 +184,7 @@ def test_the_history_is_what_the_general_decoder_says(raw: bytes, names: list[st
         ]
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(75), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(runs(), st.booleans(), st.floats(0, 1, exclude_max=True), st.binary(max_size=2), st.integers(0, 2))
 def test_a_changed_record_of_many_is_judged_as_the_general_decoder_judges_it(
     run: bytes, in_key: bool, where: float, put: bytes, taken: int
