@@ -192,7 +192,7 @@ def _of_each_kind() -> list[Case]:
 
 
 OF_EACH_KIND = _of_each_kind()
-OF_EACH_KIND_AND_SOME = OF_EACH_KIND + [case for case in distinct(WITH_ARRAYS)[::4] if case not in OF_EACH_KIND]
+OF_EACH_KIND_AND_SOME = OF_EACH_KIND + [case for case in distinct(WITH_ARRAYS)[::12] if case not in OF_EACH_KIND]
 """`test_every_array_in_larger_frames` has them all."""
 
 
