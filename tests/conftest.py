@@ -4,6 +4,7 @@ Each part is started when the first test asks for it, and serves all tests up to
 such tests; a test that stops or kills one finds it started again for the next test.
 """
 
+import gc
 import re
 import resource
 import socket
@@ -87,6 +88,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
+    gc.collect()
+    gc.freeze()  # what thousands of tests are made of is not looked through again and again
     # Only where a test has imported it: that takes a while.
     if (inet := sys.modules.get("kafka.net.inet")) is not None:
         inet.KafkaNetSocket.socket = staticmethod(KafkaPythonSocket)
