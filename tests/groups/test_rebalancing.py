@@ -110,7 +110,14 @@ def test_a_member_of_a_stable_group_that_was_killed(
                 alive.poll(0.05)
                 return [len(each["partitions"] or ()) for each in told().values()] == [1, 1]
 
+            def heard() -> bool:
+                """Since it was told its partition, from when its session counts, too."""
+                alive.poll(0.05)
+                its = told()["killed"]
+                return bool(its["removed_ms"] == its["heard_ms"] + _SESSION_MS)
+
             wait_until(shared, "both have a partition")
+            wait_until(heard, "what is killed then has been heard")
             child.kill()
             wait_until(lambda: (of := told())["alive"]["heard_ms"] > of["killed"]["heard_ms"] + 1_000, "one is silent")
             dead = told()["killed"]

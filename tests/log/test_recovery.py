@@ -174,7 +174,7 @@ def test_missing_and_doubled_batches_refuse(data_dir: Path) -> None:
 def test_a_sound_batch_is_found_wherever_it_stands(data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # Around the ends of the blocks in which the search reads, and larger than one of them.
     block = 1 << 14
-    monkeypatch.setattr("shim.log.segment._READ_SIZE", block)
+    monkeypatch.setattr("shim.log.segments.segment._READ_SIZE", block)
     for distance in (1, block, block - 16, block - 17, block - 30, block + 1, 3 * block):
         assert "follows" in refused(data_dir, BATCHES[0] + b"\x02" * distance + BATCHES[1]).reason
     large = encode_batch(3, [(b"k", bytes(range(256)) * 128)], NOW)

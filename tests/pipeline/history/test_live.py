@@ -77,7 +77,8 @@ def test_what_the_shim_serves_and_had_served(
     assert json.loads(told.stdout)["later_only"] == 3, "the group that came later"
     imported = log("import", "--data-dir", fresh, "--from-folder", folder)
     assert imported.status == 0, imported.stderr
-    again = Shim(broker.bootstrap_servers, fresh, passes_groups=True)
+    as_imported = {"offsets.topic.num.partitions": 50}
+    again = Shim(broker.bootstrap_servers, fresh, settings=as_imported, passes_groups=True)
     with again, Place(again.broker_port(broker.node_id), broker.release) as place:
         # The group that came later is the cluster's here, which has a copy of it.
         assert fetch(place, groups[:6]) == then
