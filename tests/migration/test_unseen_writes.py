@@ -109,6 +109,160 @@ def test_what_it_wrote_before_a_client_committed_what_was_being_carried(
     virtual_time.run(lived())
 
 
+@pytest.mark.parametrize("killed", ["behind the last note", "while ZooKeeper is away"])
+def test_and_so_it_is_where_the_shim_is_killed_behind_that(
+    killed: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What stands there is not noted over what the client's commit has noted."""
+
+    async def lived() -> None:
+        async with at_kafka_dual(tmp_path, BOTH_HAD) as at:
+            await at.commit({1: CLIENTS})
+            await asyncio.sleep(SOON)
+            note, noted, committed = LogSide.note, asyncio.Event(), asyncio.Event()
+
+            async def beside_a_client(self: LogSide, *what: Any, **more: Any) -> None:
+                noting = asyncio.ensure_future(note(self, *what, **more))
+                await asyncio.sleep(0)  # it is decided, and not durable yet
+                if more.get("replaced") and not committed.is_set():
+                    at.consumer(0, LAST)
+                    if killed == "while ZooKeeper is away":
+                        await at.shim.does(at.shim.delete(GROUP, [1]))
+                        at.shim.ensemble.lose()
+                    await at.commit({0: CONSUMERS[0]})
+                    committed.set()
+                elif committed.is_set() and not noted.is_set():
+                    await noting
+                    noted.set()
+                    if killed == "behind the last note":
+                        await asyncio.Event().wait()
+                await noting
+
+            monkeypatch.setattr(LogSide, "note", beside_a_client)
+            at.consumer(0, CONSUMERS[0])
+            await noted.wait()
+            if killed == "while ZooKeeper is away":
+                await asyncio.sleep(10 * SOON)
+            monkeypatch.setattr(LogSide, "note", note)
+            await at.ends_suddenly()
+            assert at.log[0] == at.zookeeper[0] == CONSUMERS[0]
+
+    virtual_time.run(lived())
+
+
+@pytest.mark.parametrize("beside", [True, False], ids=["beside a deletion", "alone"])
+def test_what_it_wrote_before_a_client_came_back_to_what_is_being_restored(
+    beside: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Somebody has deleted the znode of partition 0, and a client the offset of partition 1: while the shim is at the
+    latter in ZooKeeper, a consumer writes to 0, and a client commits there, and comes back."""
+
+    async def lived() -> None:
+        async with at_kafka_dual(tmp_path, BOTH_HAD) as at:
+            await at.commit({1: CLIENTS})
+            await asyncio.sleep(SOON)
+            store = at.shim.dual_commit.store
+            delete, note, noted, has_come = store.delete, LogSide.note, asyncio.Event(), asyncio.Event()
+
+            async def others_come() -> None:
+                has_come.set()
+                at.consumer(0, LAST)
+                await at.commit({0: CLIENTS})
+                await at.commit({0: BOTH_HAD})
+
+            async def beside_others(*what: Any) -> None:
+                await delete(*what)
+                if beside and not has_come.is_set():
+                    await others_come()
+
+            async def until_it_is_about_to_write(self: LogSide, *what: Any, **more: Any) -> None:
+                await note(self, *what, **more)
+                if more.get("about"):
+                    if not has_come.is_set():
+                        await others_come()
+                    noted.set()
+                    await asyncio.Event().wait()
+
+            monkeypatch.setattr(store, "delete", beside_others)
+            monkeypatch.setattr(LogSide, "note", until_it_is_about_to_write)
+            await at.shim.does(at.shim.delete(GROUP, [1]))
+            at.shim.ensemble.lose()
+            at.deleted(0)
+            await asyncio.sleep(SOON)
+            back = asyncio.ensure_future(at.is_back())
+            await noted.wait()
+            monkeypatch.setattr(LogSide, "note", note)
+            await at.ends_suddenly()
+            await back
+            assert at.log == at.zookeeper == {0: BOTH_HAD}
+
+    virtual_time.run(lived())
+
+
+@pytest.mark.parametrize("deletes", [True, False])
+def test_what_it_wrote_before_a_commit_and_its_deletion(
+    deletes: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither had anything, and all that comes while what stands there is being read, which takes longer than a request
+    waits for it."""
+
+    async def lived() -> None:
+        async with at_kafka_dual(tmp_path, BOTH_HAD) as at:
+            await at.shim.does(at.shim.delete(GROUP, [0]))
+            await asyncio.sleep(SOON)
+            assert at.stands(0) is None
+            store = at.shim.dual_commit.store
+            fetch, has_read = store.fetch, asyncio.Event()
+
+            async def takes_a_while(*what: Any) -> Any:
+                found = await fetch(*what)
+                if not has_read.is_set():
+                    has_read.set()
+                    await asyncio.sleep(3)
+                return found
+
+            monkeypatch.setattr(store, "fetch", takes_a_while)
+            fetching = asyncio.ensure_future(at.fetched())
+            await has_read.wait()
+            at.consumer(0, LAST)
+            await at.commit({0: CLIENTS})
+            if deletes:
+                await at.shim.does(at.shim.delete(GROUP, [0]))
+            await fetching
+            await asyncio.sleep(SOON)
+            assert at.log == at.zookeeper == ({} if deletes else {0: CLIENTS})
+            assert at.stands(0) == (None if deletes else CLIENTS)
+
+    virtual_time.run(lived())
+
+
+def test_what_it_wrote_before_a_commit_and_its_deletion_amid_the_shims_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The shim has just deleted the znode."""
+
+    async def lived() -> None:
+        async with at_kafka_dual(tmp_path, BOTH_HAD) as at:
+            store = at.shim.dual_commit.store
+            delete = store.delete
+
+            async def beside_others(*what: Any) -> None:
+                await delete(*what)
+                monkeypatch.setattr(store, "delete", delete)
+                at.consumer(0, CONSUMERS[0])
+                await at.commit({0: CLIENTS})
+                await at.shim.does(at.shim.delete(GROUP, [0]))
+
+            monkeypatch.setattr(store, "delete", beside_others)
+            await at.shim.does(at.shim.delete(GROUP, [0]))
+            await asyncio.sleep(SOON)
+            assert store.delete == delete, "others have come"
+            assert at.log == {}
+            assert at.stands(0) is None
+
+    virtual_time.run(lived())
+
+
 @pytest.mark.parametrize("commits", [False, True], ids=["the consumer's is newer", "a client has committed since"])
 def test_a_sudden_end_amid_writing_what_somebody_had_deleted(
     commits: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

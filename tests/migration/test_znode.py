@@ -160,7 +160,10 @@ def test_what_was_not_written_is_as_it_was_before() -> None:
 def test_nothing_is_left_of_what_has_come_and_gone() -> None:
     znode = Znode()
     znode.log_moved()
-    znode.neither_has()
+    assert not znode.neither_has(), "nobody has looked since"
+    assert znode.judge(StoredOffset(7, 0), None) is Verdict.OURS
+    znode.looked_for()
+    assert znode.neither_has()
     assert znode.judge(StoredOffset(7, 0), None) is Verdict.CARRY
 
 

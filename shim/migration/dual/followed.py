@@ -105,7 +105,13 @@ class Followed:
         """Nothing stands there but these."""
         for at, znode in self._znodes.items():
             if at not in found:
-                znode.gone()
+                znode.looked_for()
+
+    def some_read(self, partitions: Iterable[Partition], found: Container[Partition]) -> None:
+        """Of these nothing stands there but what was found. Of what was known to stand there the watch tells."""
+        for at in partitions:
+            if at not in found and self.znode(at).known is None:
+                self.znode(at).looked_for()
 
     def all_told(self) -> None:
         """What was told is all of what is not known."""
@@ -122,11 +128,12 @@ class Followed:
                 if at not in found:
                     self.znode(at).agree(offset)
 
-    def all_written(self, own: Mapping[Partition, int]) -> None:
-        """ZooKeeper has all that the log has, or is about to: of what neither has nothing is left."""
-        for at, znode in self._znodes.items():
-            if at not in own:
-                znode.neither_has()
+    def all_written(self, own: Mapping[Partition, int]) -> bool:
+        """ZooKeeper has all that the log has, or is about to: of what neither has nothing is left. Gives whether it is
+        known to have nothing else; where not, that is to be read."""
+        unknown = {at for at, znode in self._znodes.items() if at not in own and not znode.neither_has()}
+        self.doubtful |= unknown
+        return not unknown
 
     def undo(self, offsets: Iterable[tuple[Partition, int | None]]) -> None:
         """What the log has of these, None for nothing, was told to have failed."""

@@ -90,6 +90,7 @@ class DualTurn:
         if its.doubtful:
             told, doubtful = its.told, its.doubtful
             found = await self._fetched({topic for topic, _ in doubtful})
+            its.some_read(doubtful, found)
             read = doubtful | its.told.keys()  # what was told meanwhile of another one is not told again
             sure = {at: there for at, there in told.items() if at not in read}
             its.told = sure | {at: found[at] for at in read if at in found}
@@ -132,8 +133,9 @@ class DualTurn:
         if foreign:
             # It is there. What the log had before it may have again from here on, by a commit that is newer.
             moved = self._log.moved.of(self._group)
-            await self._log.note(self._group, {at: each for at, each in foreign.items() if at not in moved}, self._step)
-            its.said(foreign)
+            stand = {at: each for at, each in foreign.items() if at not in moved and not its.znode(at).moved}
+            await self._log.note(self._group, stand, self._step)
+            its.said(stand)
 
     def _judged(self, at: Partition, there: StoredOffset, own: Mapping[Partition, int]) -> Verdict:
         verdict = self._its.judge(at, there, own)
@@ -163,16 +165,17 @@ class DualTurn:
     # -- from the log to there
 
     async def _wrote(self) -> bool:
-        """Whether ZooKeeper has now what the log has; not where somebody else has written since it was read. Then what
-        that is has been told."""
+        """Whether ZooKeeper has now what the log has; not where somebody else has written since it was read, which has
+        been told then, or may have."""
         its = self._its
         own = await self._own()
         if gone := its.to_delete(own):
             await self._delete(gone, whole=not own)
             await self._log.note(self._group, dict.fromkeys(gone), self._step)
             its.said(gone)
+            own = await self._own()
         due = {at: each for at, each in its.to_write(own).items() if at not in self._held}
-        its.all_written(own)
+        all_known = its.all_written(own)
         if due and not await self._written(due):
             return False
         # What somebody else writes from here on is newer than what was written, after a crash, too.
@@ -180,7 +183,7 @@ class DualTurn:
         there = {at: each for at, each in its.to_say(own).items() if at not in moved}
         await self._log.note(self._group, there, self._step)
         its.said(there)
-        return True
+        return all_known
 
     async def _written(self, due: Mapping[Partition, StoredOffset]) -> bool:
         """Whether all of it was."""

@@ -54,6 +54,8 @@ class Znode:
     """What the log has where whoever committed it was told that it failed: anybody else's is newer."""
     is_unsaid: bool = False
     """What is noted is not what is known by now."""
+    is_absent: bool = False
+    """Somebody has looked since the log last moved, and nothing stood there."""
 
     # -- whose it is
 
@@ -120,6 +122,7 @@ class Znode:
     def log_moved(self) -> None:
         """The log has, or has had, something else."""
         self.moved = True
+        self.is_absent = False
 
     def attempt(self, due: StoredOffset) -> None:
         """What the log has is about to be written, and that is noted. ``due``: as by :meth:`to_write`."""
@@ -149,11 +152,22 @@ class Znode:
         self.undone = NOT_YET
         self.moved = False
 
-    def neither_has(self) -> None:
-        """The log has none; and ZooKeeper, where it is known to have none either."""
-        if self.known is None and (self.moved or self.alike is not NOT_YET):
+    def neither_has(self) -> bool:
+        """The log has none; and ZooKeeper, where it is known to have none either. Gives whether that is known: where
+        the log has had something since anybody looked, what others have written before that is not newer."""
+        if self.known is not None:
+            return True
+        if self.moved and not self.is_absent:
+            return False
+        if self.moved or self.alike is not NOT_YET:
             self.is_unsaid |= self.moved  # its deletion is noted
             self.agree(None)
+        return True
+
+    def looked_for(self) -> None:
+        """And nothing stands there."""
+        self.gone()
+        self.is_absent = True
 
     def gone(self) -> None:
         """Nothing stands there any more, or yet."""
@@ -191,7 +205,7 @@ class Znode:
         self.known = there
         self.alike = offset_of(there)
         self.attempted = None
-        self.moved = False
+        self.moved = self.is_absent = False
 
     def _came_back(self, there: StoredOffset, own: int | None) -> bool:
         """Whether both have the same, though the log has had something else since, or something else was attempted
