@@ -51,8 +51,8 @@ LINES: Final = (
     Line("commits 64x16", Load("commit", 64, 16, 1, 0.0)),
     Line("commits 8x8, 100 partitions", Load("commit", 8, 8, 100, 0.0)),
     Line("offset fetches 8x8", Load("fetch", 8, 8, 1, 0.0)),
-    Line("forwarded round trips 8x8", Load("ask", 8, 8, 1, 0.0)),
-    Line("forwarded fetches of 1 MiB", None),
+    Line("round trips passed on 8x8", Load("ask", 8, 8, 1, 0.0)),
+    Line("fetches passed on, of 1 MiB", None),
 )
 
 
@@ -120,7 +120,7 @@ def as_table(found: Sequence[tuple[Line, list[Numbers]]]) -> Table:
 @click.option("--seconds", default=2.0, show_default=True, help="Of each side in each round.")
 @click.option("--directory", type=click.Path(exists=True, path_type=Path), help="On which disk all write.")
 def main(to_json: bool, only: str, starts: int, rounds: int, seconds: float, directory: Path | None) -> None:
-    """What metrics, the history and an open console cost: commits, offset fetches and what is forwarded.
+    """What metrics, the history and an open console cost: commits, offset fetches and what is passed on.
 
     Four shims in front of one broker take turns: two without a history and without an admin port; one with the history;
     one with everything, at which three pages of the console are open, and a Prometheus and a StatsD server are served,

@@ -66,7 +66,7 @@ class Side:
         self._round_trips = Generator(self._port, connections, _ASKED, module="benchmarks.proxy.round_trips")
 
     def carry(self, load: Load) -> Measured:
-        """Commits, offset fetches, or small requests that are forwarded."""
+        """Commits, offset fetches, or small requests that are passed on."""
         generator = self._round_trips if load.work == "ask" else self._commits
         before = cpu_seconds(self._process)
         with self._looked_at():

@@ -100,7 +100,7 @@ class Route:
 
 
 _TREATMENTS: Final[dict[type, str]] = {
-    AsIs: "forwarded",
+    AsIs: "forwarded",  # to the broker; dashboards go by the word
     Rewritten: "rewritten",
     Served: "served",
     Translated: "translated",

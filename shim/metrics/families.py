@@ -11,8 +11,9 @@ _COUNTER, _GAUGE, _HISTOGRAM = Kind.COUNTER, Kind.GAUGE, Kind.HISTOGRAM
 REQUESTS: Final = Metric(
     "requests",
     _COUNTER,
-    "Requests of clients, by what the shim does with that version of that API: `forwarded` as it is, `rewritten` in "
-    "its answer, `translated` for a broker that has dropped it, `served`, `refused`, or `authenticates` at the broker.",
+    "Requests of clients, by what the shim does with that version of that API: `forwarded` (passed on to the broker as "
+    "it is), `rewritten` in its answer, `translated` for a broker that has dropped it, `served`, `refused`, or "
+    "`authenticates` at the broker.",
     ("api", "version", "treatment"),
 )
 ERRORS: Final = Metric(

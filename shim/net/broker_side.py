@@ -28,7 +28,7 @@ _REQUEST_ID = slice(8, 12)
 _CLIENT_FULL, _NOT_ITS_TURN = 1, 2
 
 
-class ForwardingClient(Protocol):
+class PassingClient(Protocol):
     """The client's half, told what happens at the broker's."""
 
     @property
@@ -63,7 +63,7 @@ class BrokerSide:
 
     def __init__(
         self,
-        client: ForwardingClient,
+        client: PassingClient,
         write: Callable[[bytes | memoryview], None],
         addresses: Callable[[], Sequence[HostPort]],
         timeout_seconds: float,

@@ -73,7 +73,7 @@ def named(cluster: Cluster, response: bytes) -> set[str]:
     }
 
 
-# What is asked of forwarded APIs: at two of three brokers the leader is another one.
+# What is asked of APIs that are passed on: at two of three brokers the leader is another one.
 PASSED_ON: dict[str, tuple[Api[Any, Any], range, Callable[[int, str, str], Any]]] = {
     "ListOffsets": (
         list_offsets.API,

@@ -30,20 +30,20 @@ class FakeRoute(NamedTuple):
     several: object | None = None
 
 
-FORWARD, PRODUCE, SERVE = FakeRoute(True), FakeRoute(True, answered), FakeRoute(False)
+PASS_ON, PRODUCE, SERVE = FakeRoute(True), FakeRoute(True, answered), FakeRoute(False)
 AT_ONCE = FakeRoute(False, several="several")
 ROUTES = {
     0 << 16 | 2: PRODUCE,
     0 << 16 | 3: PRODUCE,
     0 << 16 | 9: PRODUCE,
-    1 << 16 | 4: FORWARD,
+    1 << 16 | 4: PASS_ON,
     8 << 16 | 2: SERVE,
     8 << 16 | 8: AT_ONCE,
 }
 
 
 class Sink:
-    """Writes down what it is told: forwarded requests by correlation id, forwarded bytes, whole requests.
+    """Writes down what it is told: requests that are passed on by correlation id, their bytes, whole requests.
 
     It stops the reader when it has been told of ``stop_after`` requests.
     """
@@ -149,11 +149,11 @@ def test_any_split_gives_the_same_requests(data: st.DataObject) -> None:
 
 
 @given(
-    st.lists(st.sampled_from(["forwarded", "served", "at once", "at once", "at once", "large"]), max_size=20),
+    st.lists(st.sampled_from(["passed on", "served", "at once", "at once", "at once", "large"]), max_size=20),
     st.lists(st.integers(0, 2_000), max_size=10),
 )
 def test_what_is_taken_at_once_is_taken_in_order(kinds: list[str], cuts: list[int]) -> None:
-    made = {"forwarded": (1, 4, 20), "served": (8, 2, 20), "at once": (8, 8, 20), "large": (8, 8, AT_ONCE_BYTES)}
+    made = {"passed on": (1, 4, 20), "served": (8, 2, 20), "at once": (8, 8, 20), "large": (8, 8, AT_ONCE_BYTES)}
     frames = [
         frame(key, version, number, bytes(size))
         for number, kind in enumerate(kinds)
@@ -166,8 +166,8 @@ def test_what_is_taken_at_once_is_taken_in_order(kinds: list[str], cuts: list[in
     for start, stop in zip([0, *places], [*places, len(whole)], strict=True):
         in_reused_memory(partial(reader.feed, sink=sink), whole[start:stop])
     assert sink.order == list(range(len(frames)))
-    assert sink.served == [each for each, kind in zip(frames, kinds, strict=True) if kind != "forwarded"]
-    assert sink.passed_on == b"".join(each for each, kind in zip(frames, kinds, strict=True) if kind == "forwarded")
+    assert sink.served == [each for each, kind in zip(frames, kinds, strict=True) if kind != "passed on"]
+    assert sink.passed_on == b"".join(each for each, kind in zip(frames, kinds, strict=True) if kind == "passed on")
 
 
 def test_byte_by_byte() -> None:
@@ -180,7 +180,7 @@ def test_byte_by_byte() -> None:
     assert sink.served == [frames[1], frames[5]]
 
 
-def test_a_large_forwarded_request_is_never_held() -> None:
+def test_a_large_request_that_is_passed_on_is_never_held() -> None:
     sink = Sink()
     reader = RequestReader(ROUTES, MAX_BYTES)
     big = frame(1, 4, 1, bytes(MAX_BYTES - 8))
@@ -241,7 +241,7 @@ def test_a_request_that_was_long_in_coming_is_not_served_any_more() -> None:
     reader = RequestReader(ROUTES, MAX_BYTES)
     late = frame(8, 2, 1, b"body")
     reader.feed(late[:-1], sink)
-    reader.serve({1 << 16 | 4: FORWARD}, MAX_BYTES, unserved="too late")
+    reader.serve({1 << 16 | 4: PASS_ON}, MAX_BYTES, unserved="too late")
     with pytest.raises(BadRequest, match="api key 8 version 2 too late"):
         reader.feed(late[-1:], sink)
     assert sink.served == []
@@ -336,7 +336,7 @@ def test_a_stop_takes_effect_between_requests_and_loses_nothing(data: st.DataObj
     assert sink.passed_on == b"".join(frames[i] for i in (0, 2, 3, 4, 6, 7, 8))
 
 
-@pytest.mark.parametrize("position", [0, 1], ids=["forwarded", "served"])
+@pytest.mark.parametrize("position", [0, 1], ids=["passed on", "served"])
 def test_a_request_that_has_begun_goes_on_after_a_stop(position: int) -> None:
     frames = stream()[0][:2]
     sink = Sink(stop_after=1)
@@ -357,7 +357,7 @@ def served(correlation_id: int, size: int) -> bytes:
     return frame(8, 2, correlation_id, bytes(size))
 
 
-def forwarded_frame(correlation_id: int, size: int) -> bytes:
+def passed_on(correlation_id: int, size: int) -> bytes:
     return frame(1, 4, correlation_id, bytes(size))
 
 
@@ -375,10 +375,10 @@ def test_a_large_request_is_not_kept_before_there_is_room_for_it() -> None:
     assert sink.served == [small, large]
 
 
-def test_whoever_is_forwarded_or_small_needs_no_room() -> None:
+def test_what_is_passed_on_or_small_needs_no_room() -> None:
     sink = Sink()
     reader = RequestReader(ROUTES, 1_000_000, small=100)
-    reader.feed(forwarded_frame(1, 90_000) + served(2, 80), sink)
+    reader.feed(passed_on(1, 90_000) + served(2, 80), sink)
     assert sink.asked == []
     assert len(sink.order) == 2
 
@@ -387,7 +387,7 @@ def test_what_came_before_a_request_without_room_is_passed_on_once() -> None:
     sink = Sink()
     sink.room = 0
     reader = RequestReader(ROUTES, 1_000_000, small=100)
-    first, large = forwarded_frame(1, 500), served(2, 900)
+    first, large = passed_on(1, 500), served(2, 900)
     reader.feed(first + large, sink)
     assert sink.passed_on == first
     sink.room = 1 << 20

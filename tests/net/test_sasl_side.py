@@ -86,7 +86,7 @@ async def test_the_link_is_never_opened_again(caplog: pytest.LogCaptureFixture) 
         assert len(it.shim.broker.connections) == 1
 
 
-@pytest.mark.parametrize("late", [heartbeat(3), fetch(3)], ids=["served", "forwarded"])
+@pytest.mark.parametrize("late", [heartbeat(3), fetch(3)], ids=["served", "passed on"])
 async def test_nothing_is_taken_from_a_stranger(late: bytes, caplog: pytest.LogCaptureFixture) -> None:
     async with talk() as it:
         it.client.writer.write(late)

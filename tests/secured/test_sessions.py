@@ -123,7 +123,7 @@ def unnoticed(mechanism: str, way: Way) -> None:
 
 
 AT_THE_DOOR: Final[Mapping[str, Callable[[Door], None]]] = {
-    "nobody is served after the session: forwarded": partial(late, METADATA),
+    "nobody is served after the session: passed on": partial(late, METADATA),
     "nobody is served after the session: served": partial(late, HEARTBEAT),
     "nobody is served after the session: served, too": partial(late, FETCH_OFFSETS),
     "renewed even when it has ended": renewed,

@@ -110,7 +110,7 @@ def test_a_client_that_goes_away_while_it_waits_leaves_nothing_behind(shim: Shim
 
 
 def test_answers_come_in_the_order_of_requests(shim: Shim, broker: Broker, group: str) -> None:
-    """Served, rewritten and forwarded ones mixed, sent at once."""
+    """Those that are served, rewritten and passed on, mixed, sent at once."""
     every_api = metadata.MetadataRequest(topics=())
     with WireClient(shim.port + 1 + broker.node_id) as client:
         for turn in range(50):
