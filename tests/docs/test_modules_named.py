@@ -1,8 +1,9 @@
 """The modules and folders that the documentation of the code names are there, and so is what it says is in them; and of
-some rooms it names each module."""
+some rooms it names each module. So are the modules that docstrings of modules name."""
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -25,6 +26,9 @@ WHOLE_ROOMS: Final = (
 """Of which the first page names each module."""
 
 _NAMED: Final = re.compile(r"`((?:[\w.-]+/)*[\w-]+\.py|(?:[\w.-]+/)+|(?:[\w.-]+/)+[\w-]+)(?:: ([\w.]+))?`")
+ROOMS: Final = ("compat", "pipeline", "protocol", "shim")
+
+_IN_DOCSTRING: Final = re.compile(r"(?<![\w.*/])(?:\w+/)*\w+\.py\b")
 _ROW: Final = re.compile(r"\| ((?:`[\w/.]+`(?:, )?)+) \|")
 
 
@@ -66,6 +70,15 @@ def _found(path: str, near: list[Path]) -> Path | None:
     return next((each for each in inside if str(each).endswith(f"/{path}")), None)
 
 
+def not_there_from(module: Path, docstring: str) -> list[str]:
+    """What of the modules that the docstring of ``module`` names is not. Each is from the root, from ``shim/`` or from
+    a folder on, in which the module is, too: so a name alone is of the same room, or of one around it."""
+    folders = (ROOT, ROOT / "shim", *(each for each in module.parents if ROOT in each.parents))
+    return [
+        name for name in _IN_DOCSTRING.findall(docstring) if not any((folder / name).is_file() for folder in folders)
+    ]
+
+
 @pytest.mark.parametrize("page", PAGES)
 def test_what_a_page_names_is_there(page: str) -> None:
     text = (ROOT / page).read_text()
@@ -90,3 +103,18 @@ def test_what_is_not_named_is_found() -> None:
     assert "shim/kafka_log/copies/replaying.py" in missing
     there = {"producing/sequence.py", "writing/flights.py", "owning/__init__.py"}
     assert not {f"shim/kafka_log/{each}" for each in there} & {*missing}
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_what_docstrings_of_modules_name_is_there(room: str) -> None:
+    missing = {
+        str(module.relative_to(ROOT)): names
+        for module in sorted((ROOT / room).rglob("*.py"))
+        if (names := not_there_from(module, ast.get_docstring(ast.parse(module.read_text())) or ""))
+    }
+    assert missing == {}
+
+
+def test_a_name_alone_is_none_of_another_room() -> None:
+    named_there = "flush.py, ends.py, partition/ends.py, log/partition/ends.py, shim/log/partition/ends.py"
+    assert not_there_from(ROOT / "shim/log/cleaner/cleaning.py", named_there) == ["ends.py"]

@@ -5,7 +5,7 @@
     magic "OSTP", version uint16, era 16 bytes; the anchor: topic id, partition int32, next offset int64, leader epoch
     int32, and of the batch that ends there base offset int64, producer id int64, producer epoch int16, base sequence
     int32, append time int64; the owner's record: length uint32 and key, length uint32 and value; length uint64, the
-    shim's own state (own_dump.py); what else the coordinator has (dump.py)
+    shim's own state (coordinator/state/own_dump.py); what else the coordinator has (coordinator/state/dump.py)
 
 All big-endian, but for the last two. Whose file it is, and where it is believed: snapshots.py.
 

@@ -6,7 +6,7 @@ goes by at that moment has a deleted offset, and never comes to what deletes it.
 
 So the partition is read twice, at one leader, and the first time only for its tombstones. One that was there then is
 known. One that had gone by then had taken with it what it deletes, so that the second reading does not come to that
-either. And one that was written later is as young as the second reading is (tombstones.py of copies).
+either. And one that was written later is as young as the second reading is (copies/tombstones.py).
 """
 
 from __future__ import annotations

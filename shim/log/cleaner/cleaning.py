@@ -2,12 +2,12 @@
 
 The newest offset of every key in the part that was never cleaned is gathered, as much of that part as the map has room
 for. Then every segment up to there is written anew, small neighbours into one (compaction.py), and put in the place of
-the old ones (swap.py). A stretch of which nothing is left is not read a second time for that (stretches.py).
+the old ones (segments/swap.py). A stretch of which nothing is left is not read a second time for that (stretches.py).
 
 A round that breaks off anywhere leaves a log that is right. Its groups are swapped in the order of the log, so a
 tombstone never goes before what it stands for, and snapshots that may hold that go before the first swap
-(snapshot.py). Only after a whole round does the checkpoint say that the part is clean: until then the next round
-takes it for dirty again.
+(partition/snapshot.py). Only after a whole round does the checkpoint say that the part is clean: until then the next
+round takes it for dirty again.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 They are replaced by what compaction leaves of a segment without records: the header of the last batch, 61 bytes that
 say no more than up to which offset the log goes. So a log still begins at offset 0, and the swap is compaction's, with
-all that it survives (swap.py).
+all that it survives (segments/swap.py).
 
 Only closed segments go. When the active one is all that is left, and too old, the thread that writes is asked to begin
 another.

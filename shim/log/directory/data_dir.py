@@ -7,8 +7,8 @@
                                                         are, if not in here, and who this is among those who share them
     DIR/log-places                                      which partitions are in here, where some are or were on topics
 
-Beside them: the partitions (layout.py), the checkpoints (checkpoint.py), what a process leaves to the next one
-(handover.py).
+Beside them: the partitions (disk/layout.py), the checkpoints (disk/checkpoint.py), what a process leaves to the next
+one (handover.py).
 """
 
 from __future__ import annotations

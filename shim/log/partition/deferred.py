@@ -8,7 +8,7 @@
     settled   one batch of all that waited stands in the segment, and counts
 
 Where the journal did not take what was staged it is written at once, with what waits. When what waits is settled is not
-said here: the one who writes everything has a clock for that (settling.py).
+said here: the one who writes everything has a clock for that (log/settling.py).
 """
 
 from __future__ import annotations

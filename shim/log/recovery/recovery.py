@@ -1,8 +1,8 @@
 """What is on the disk after a crash or a failed write, and what of it counts.
 
-A segment is only rolled when it is synced (partition.py), so a torn write can be in the last one only, and there only
-at or above the recovery point. Damage anywhere else may have hit acknowledged records: it is CorruptLog, and nothing is
-cut.
+A segment is only rolled when it is synced (partition/partition.py), so a torn write can be in the last one only, and
+there only at or above the recovery point. Damage anywhere else may have hit acknowledged records: it is CorruptLog, and
+nothing is cut.
 """
 
 from __future__ import annotations
