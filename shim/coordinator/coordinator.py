@@ -264,7 +264,8 @@ class GroupCoordinator(ReadablePartition):
         self._state.offsets.before = before
 
     def note_moved(self, moved: Moved) -> None:
-        """Likewise, which offsets have become others."""
+        """Likewise, which offsets have become others. Beside the records it is all that decisions read: about notes of
+        ZooKeeper, see :func:`shim.coordinator.requests.elsewhere.note_way_back`."""
         self._state.offsets.moved = moved
 
     def take_touched(self) -> Collection[str]:

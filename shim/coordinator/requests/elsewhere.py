@@ -62,6 +62,9 @@ def note_way_back(decision: Decision, group_id: str, committed: Iterable[tuple[s
     """Where one that was committed just now, by topic and partition, has come back to what is noted of ZooKeeper, the
     note is another one from here on: after a crash nothing else tells that from no commit at all. Once for all that is
     committed together, of a group that is elsewhere, too.
+
+    Whether one has come back is known by what has moved since a turn of the group's outbox last took it: it is noted as
+    records are applied, emptied between requests, and not in the log. So the same records need not be decided again.
     """
     state = decision.state
     if group_id not in state.elsewhere:
