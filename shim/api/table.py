@@ -1,6 +1,7 @@
 """What the shim does with each version of each API, whole: what is said of an API elsewhere is read from its row here.
 
-A row names the API's module, which has its versions, answers it, and says what errors there are in a response. Of one
+An API has one row, or several where its versions are treated differently, as Produce's are. A row names the API's
+module, which has its versions, answers it, and says what errors there are in a response. Of one
 that is about groups it says, too, what its client needs to be allowed (``policies``), and what becomes of it in
 whosever hands the groups are (``hands``). What is not here is not advertised, and refused when it comes.
 

@@ -15,7 +15,7 @@ REFRESH_MS = 100
 
 
 class Registering(Protocol):
-    """A shim, not started yet, with a data directory of its own unless one is named. ``sessions_ms``: how long it may
+    """A shim, not started yet, with a data directory of its own unless one is named. ``session_ms``: how long it may
     be silent to ZooKeeper."""
 
     def __call__(
