@@ -27,10 +27,10 @@ from typing import Final
 
 from protocol.commit_rows import CommitRows
 from protocol.offsets_log import OffsetCommitKey, OffsetCommitValue, commit_runs, encode_key, encode_value
+from protocol.own.record_sets import Runs
 from shim.log import OffsetsLog, PartitionWrite
 from shim.log.cleaner.cleaner import Cleaner
 from shim.log.cleaner.cleaning import CleanerSettings, CleanerStats
-from shim.log.segments.batching import Runs
 from shim.log.settings import LogSettings
 
 ROW: Final = Struct(">iqi")

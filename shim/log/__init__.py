@@ -6,17 +6,13 @@ from shim.log.disk.checkpoint import TopicPartition
 from shim.log.errors import CorruptLog, LogError, RecoveryNeeded
 from shim.log.offsets_log import OFFSETS_TOPIC, Maintained, MayWait, OffsetsLog, PartitionWrite
 from shim.log.recovery.recovery import LoggedRecord
-from shim.log.segments.batching import Appended, DroppingSet, EndOfTransaction, Runs, TransactionalSet
 from shim.log.segments.transactions import InTransaction
 from shim.log.settings import LogSettings
 
 __all__ = [
     "OFFSETS_TOPIC",
-    "Appended",
     "CorruptLog",
     "DataDir",
-    "DroppingSet",
-    "EndOfTransaction",
     "InTransaction",
     "LogError",
     "LogSettings",
@@ -26,8 +22,6 @@ __all__ = [
     "OffsetsLog",
     "PartitionWrite",
     "RecoveryNeeded",
-    "Runs",
     "Share",
     "TopicPartition",
-    "TransactionalSet",
 ]

@@ -8,6 +8,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Final, NamedTuple, Self, TypeAlias
 
+from protocol.own.record_sets import Appended
 from shim.log.directory.data_dir import DataDir
 from shim.log.directory.opening import Opened, open_share, open_whole
 from shim.log.directory.shares import Share, deal_out
@@ -17,7 +18,7 @@ from shim.log.flush import Flusher
 from shim.log.journal.journal_records import EncodedEntry
 from shim.log.partition.partition import PartitionLog
 from shim.log.recovery.recovery import LoggedRecord
-from shim.log.segments.batching import Appended, PreparedBatch
+from shim.log.segments.batching import PreparedBatch
 from shim.log.settings import LogSettings
 from shim.log.settling import Settling
 

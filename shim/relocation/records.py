@@ -12,13 +12,13 @@ from typing import Final
 
 from protocol.offsets_log import GroupMetadataKey, OffsetCommitValue, encode_key, encode_value
 from protocol.own.position import Position, Producer, position_header
+from protocol.own.record_sets import EndOfTransaction, TransactionalSet
 from protocol.own.state_log import GroupChangeKey, GroupHandsKey, GroupHandsValue, StateRecord, encode_state
 from protocol.own.topic_log import encode_own, pending, pending_key, position_record
 from protocol.records.batches import encoded_size
 from shim.coordinator import Contents
 from shim.coordinator.state.contents import PendingOffset
 from shim.coordinator.upkeep.followed import NOBODY
-from shim.log import EndOfTransaction, TransactionalSet
 from shim.log.segments.transactions import NO_PARTITION
 from shim.runtime.flight import Batch, Record
 

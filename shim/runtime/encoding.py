@@ -11,10 +11,10 @@ from protocol.offsets_log import commit_runs, encode_key, encode_value
 from protocol.own.history_log import encode_history
 from protocol.own.history_runs import history_run
 from protocol.own.position import position_header
+from protocol.own.record_sets import DroppingSet, EndOfTransaction, Runs, TransactionalSet
 from protocol.own.state_log import encode_state
 from protocol.records.record_runs import Run
 from shim.coordinator import GroupEvent, Outcome, RowsOfTopic, TransactionBatch, TransactionEnd
-from shim.log import DroppingSet, EndOfTransaction, Runs, TransactionalSet
 from shim.runtime.flight import Batch, Record, RecordSet, Ticket
 
 _new: Final[Any] = tuple.__new__  # it skips the constructors of named tuples

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any, Final, Protocol
 
 from protocol.errors import ErrorCode
-from shim.log import DroppingSet, EndOfTransaction, Runs, TransactionalSet
+from protocol.own.record_sets import DroppingSet, EndOfTransaction, Runs, TransactionalSet
 
 
 class Ticket(Protocol):

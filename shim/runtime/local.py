@@ -13,10 +13,11 @@ from functools import partial
 from typing import Final
 
 from protocol.own.history_log import HISTORY_TOPIC
+from protocol.own.record_sets import Appended
 from protocol.own.state_log import STATE_TOPIC, GroupChangeKey, GroupHandsValue
 from shim.config import Settings
 from shim.coordinator import CoordinatorSettings, GroupCoordinator
-from shim.log import OFFSETS_TOPIC, Appended, LogError, OffsetsLog, PartitionWrite, TopicPartition
+from shim.log import OFFSETS_TOPIC, LogError, OffsetsLog, PartitionWrite, TopicPartition
 from shim.log.cleaner.cleaning import CleanerStats
 from shim.log.disk.files import Files
 from shim.metrics import FlushCounts

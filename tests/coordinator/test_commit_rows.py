@@ -28,9 +28,10 @@ from protocol.offsets_log import OffsetCommitKey, OffsetCommitValue, decode_key,
 from protocol.own.conditional_commit import expecting
 from protocol.own.history_log import HistoryRecord, decode_history
 from protocol.own.position import Position
+from protocol.own.record_sets import Appended
 from protocol.records.batches import decode_records
 from shim.coordinator import Caller, CoordinatorSettings, FollowedBatch, GroupCoordinator, Outcome, TransactionEnd
-from shim.log.segments.batching import Appended, prepare_batches
+from shim.log.segments.batching import prepare_batches
 from shim.runtime.encoding import encoded
 from shim.runtime.flight import Ticket
 from tests.coordinator.driving import START

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from protocol.own.position import Position
+from protocol.own.record_sets import Appended
 from protocol.records.batches import BatchHeader, Record, decode_records, read_header
 from shim.coordinator import GroupCoordinator
 from shim.kafka_log.copies.partition_copy import PartitionCopy
@@ -13,7 +14,7 @@ from shim.kafka_log.copies.replaying import TopicReplay
 from shim.kafka_log.reading.read_part import ReadPart
 from shim.log import LoggedRecord
 from shim.log.recovery.recovery import logged_records
-from shim.log.segments.batching import Appended, PreparedBatch, prepare_batches
+from shim.log.segments.batching import PreparedBatch, prepare_batches
 from shim.log.segments.segment import SoundBatch
 from shim.runtime.flight import RecordSet
 from shim.runtime.replaying import Home, Replay

@@ -12,18 +12,11 @@ from hypothesis import strategies as st
 
 from protocol.commit_rows import CommitRows
 from protocol.offsets_log import OffsetCommitKey, OffsetCommitValue, commit_runs, encode_key, encode_value
+from protocol.own.record_sets import Appended, DroppingSet, EndOfTransaction, RecordSet, Runs, TransactionalSet
 from protocol.records.batches import HEADER_SIZE, decode_records, encoded_size, read_header
 from protocol.records.record_runs import runs_size
 from shim.log.segments import batching
-from shim.log.segments.batching import (
-    Appended,
-    DroppingSet,
-    EndOfTransaction,
-    RecordSet,
-    Runs,
-    TransactionalSet,
-    prepare_batches,
-)
+from shim.log.segments.batching import prepare_batches
 
 NOW = 1_700_000_000_000
 

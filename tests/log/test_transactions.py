@@ -9,8 +9,9 @@ from typing import NamedTuple
 import pytest
 
 from protocol.own.position import Position, Producer, position_header
+from protocol.own.record_sets import Appended, EndOfTransaction, TransactionalSet
 from protocol.records.batches import BatchHeader, batches, encode_batch
-from shim.log import Appended, EndOfTransaction, InTransaction, LogError, OffsetsLog, TransactionalSet
+from shim.log import InTransaction, LogError, OffsetsLog
 from shim.log.cleaner.cleaner import Cleaner
 from shim.log.cleaner.cleaning import CleanerSettings
 from shim.log.offsets_log import PartitionWrite

@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from protocol.own.record_sets import EndOfTransaction, Runs
 from protocol.records.batches import batches, decode_records
-from shim.log import EndOfTransaction, LogSettings, MayWait, OffsetsLog, PartitionWrite, Runs
+from shim.log import LogSettings, MayWait, OffsetsLog, PartitionWrite
 from shim.log.journal import journal as journal_module
 from shim.log.journal import journal_records
 from shim.log.journal.journal import JOURNAL_NAME

@@ -18,8 +18,9 @@ from protocol.messages.offset_commit import (
     OffsetCommitRequestTopic,
 )
 from protocol.offsets_log import OffsetCommitKey, OffsetCommitValue, commit_runs, encode_key, encode_value
+from protocol.own.record_sets import RecordSet, Runs
 from protocol.repeated import Repeated
-from shim.log.segments.batching import RecordSet, Runs, prepare_batches
+from shim.log.segments.batching import prepare_batches
 
 INT32 = st.integers(-(2**31), 2**31 - 1)
 INT64 = st.integers(-(2**63), 2**63 - 1)

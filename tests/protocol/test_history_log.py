@@ -29,8 +29,9 @@ from protocol.own.history_log import (
     is_known,
 )
 from protocol.own.history_runs import history_run
+from protocol.own.record_sets import Runs
 from protocol.records.batches import decode_records
-from shim.log.segments.batching import Runs, prepare_batches
+from shim.log.segments.batching import prepare_batches
 
 START = 1_767_225_600_123
 KEY = OffsetHistoryKey("group", "topic", 3, START)

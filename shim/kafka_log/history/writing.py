@@ -11,6 +11,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from protocol.own.record_sets import RecordSet, Runs
 from shim.config import Settings
 from shim.kafka_log.owning.outcomes import outcome
 from shim.kafka_log.owning.producer_ids import ProducerEpoch
@@ -18,8 +19,8 @@ from shim.kafka_log.producing.in_turn import OnCompletion, send_in_turn
 from shim.kafka_log.producing.produced import Produced
 from shim.kafka_log.producing.producer import TopicProducer
 from shim.kafka_log.producing.sequence import ProducerSequence
-from shim.log import Runs, TopicPartition
-from shim.log.segments.batching import RecordSet, prepare_batches
+from shim.log import TopicPartition
+from shim.log.segments.batching import prepare_batches
 from shim.upstream.cluster import Cluster
 from shim.upstream.errors import UpstreamError
 from shim.upstream.topic_leaders import TopicLeaders

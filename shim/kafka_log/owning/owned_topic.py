@@ -7,6 +7,7 @@ from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Mapp
 from concurrent.futures import Executor
 from contextlib import aclosing
 
+from protocol.own.record_sets import RecordSet, Runs
 from protocol.own.topic_log import Owner
 from shim.config import Settings
 from shim.kafka_log.lease import LONGEST_SECONDS
@@ -19,8 +20,8 @@ from shim.kafka_log.producing.in_turn import OnCompletion, send_in_turn
 from shim.kafka_log.producing.produced import Produced
 from shim.kafka_log.producing.producer import TopicProducer
 from shim.kafka_log.reading.read_part import ReadPart
-from shim.log import LoggedRecord, Runs, TopicPartition
-from shim.log.segments.batching import RecordSet, prepare_batches
+from shim.log import LoggedRecord, TopicPartition
+from shim.log.segments.batching import prepare_batches
 from shim.upstream.cluster import Cluster
 from shim.upstream.errors import UpstreamError
 from shim.upstream.topic_leaders import TopicLeaders

@@ -9,6 +9,7 @@ from typing import Final
 
 from protocol.offsets_log import OffsetCommitKey, decode_key, encode_key, encode_value
 from protocol.own.position import Position, Producer, position_of
+from protocol.own.record_sets import DroppingSet, EndOfTransaction, TransactionalSet
 from protocol.own.topic_log import (
     PendingKey,
     Settled,
@@ -21,7 +22,6 @@ from protocol.own.topic_log import (
 )
 from protocol.records.batch_layout import HEADER_SIZE
 from protocol.records.batches import encoded_size
-from shim.log import DroppingSet, EndOfTransaction, TransactionalSet
 from shim.runtime.flight import Batch, Record, RecordSet
 
 SET_BYTES: Final = (16 << 20) - HEADER_SIZE

@@ -16,12 +16,13 @@ import logging
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
+from protocol.own.record_sets import Appended, Runs
 from protocol.records.batches import HEADER_SIZE, encoded_size, frame_records, framed_batch
 from protocol.records.record_runs import frame_runs
 from shim.log.disk.checkpoint import TopicPartition
 from shim.log.journal.journal_records import EncodedEntry, WaitingEntry, encoded_waiting
 from shim.log.segments.active import LogEnd
-from shim.log.segments.batching import Appended, PreparedBatch, Runs
+from shim.log.segments.batching import PreparedBatch
 
 MOST_BYTES: Final = 32 << 10
 """From here on they are written to the segment, and no flight may add more than this: who looks into the history for

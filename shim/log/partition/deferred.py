@@ -18,13 +18,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+from protocol.own.record_sets import Appended
 from shim.log.disk.checkpoint import TopicPartition
 from shim.log.errors import LogError, RecoveryNeeded
 from shim.log.journal.journal_records import EncodedEntry, WaitingEntry
 from shim.log.journal.waiting import Waiting
 from shim.log.partition.ends import Ends
 from shim.log.segments.active import ActiveSegment, LogEnd
-from shim.log.segments.batching import Appended
 from shim.log.settings import LogSettings
 
 _LAST_MS: Final = 2**63 - 1

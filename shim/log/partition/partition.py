@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+from protocol.own.record_sets import Appended
 from shim.log.disk.checkpoint import TopicPartition
 from shim.log.disk.files import Files
 from shim.log.errors import LogError, RecoveryNeeded, SyncFailed
@@ -17,7 +18,7 @@ from shim.log.partition.snapshot import PartitionSnapshots
 from shim.log.recovery.recovery import Expected, LeftBehind, LoggedRecord, Start, recover_segments
 from shim.log.recovery.torn_tail import Known
 from shim.log.segments.active import ActiveSegment, LastBatch
-from shim.log.segments.batching import Appended, PreparedBatch, prepare_batches
+from shim.log.segments.batching import PreparedBatch, prepare_batches
 from shim.log.segments.closed import ClosedSegments
 from shim.log.segments.index import batches_from
 from shim.log.segments.segment import Segment, SoundBatch, Unread, closed_batches

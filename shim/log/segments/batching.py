@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Sequence
-from typing import Any, Final, NamedTuple, TypeAlias, cast
+from typing import Any, Final, NamedTuple, cast
 
-from protocol.own.position import Header, Position
-from protocol.own.topic_log import PendingKey, Settled
+from protocol.own.record_sets import Appended, DroppingSet, EndOfTransaction, RecordSet, Runs, TransactionalSet
 from protocol.records.batches import (
     ControlRecordType,
     EndTransactionMarker,
@@ -19,7 +18,7 @@ from protocol.records.batches import (
     framed_batch,
     read_header,
 )
-from protocol.records.record_runs import Run, frame_runs, runs_size
+from protocol.records.record_runs import frame_runs, runs_size
 from shim.counted import counted
 
 MAX_BATCH_BYTES: Final = 1 << 20
@@ -29,51 +28,6 @@ MAX_RECORD_SET_BYTES: Final = 100 << 20
 """A larger record set is refused (its ``encoded_size``); the default of ``offsets.topic.segment.bytes``."""
 
 _new: Final[Any] = tuple.__new__  # it skips the constructors of named tuples
-
-RecordSet = Sequence[tuple[bytes, bytes | None]]
-"""(key, value) pairs that are recovered all together or not at all; value None is a tombstone."""
-
-
-class Runs(NamedTuple):
-    """A record set of records that are framed many at once, and how many they are."""
-
-    runs: Sequence[Run]
-    records: int
-
-
-class TransactionalSet(NamedTuple):
-    """A record set of a producer's transaction: a transactional batch by itself. Each record gets the headers, as
-    compaction may leave any of them."""
-
-    producer_id: int
-    producer_epoch: int
-    records: RecordSet
-    headers: tuple[Header, ...] = ()
-    begun: Position | None = None
-    """See :class:`shim.coordinator.TransactionBatch`; of no use here, where the first batch says so itself."""
-
-
-class EndOfTransaction(NamedTuple):
-    """The marker that ends a producer's transaction in the partition: a control batch by itself."""
-
-    producer_id: int
-    producer_epoch: int
-    committed: bool
-    coordinator_epoch: int
-    headers: tuple[Header, ...] = ()
-    settled: Sequence[Settled] = ()
-    """What it makes of the records before it; of no use here, where those stay as long as it does."""
-
-
-class DroppingSet(NamedTuple):
-    """A record set with tombstones that take what is pending in transactions, too. ``dropped``: that, of no use here,
-    where a tombstone does so for as long as there is a record before it."""
-
-    records: RecordSet
-    dropped: Sequence[PendingKey]
-
-
-Appended: TypeAlias = RecordSet | Runs | TransactionalSet | EndOfTransaction | DroppingSet
 
 
 class PreparedBatch(NamedTuple):

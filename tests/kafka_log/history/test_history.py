@@ -13,6 +13,7 @@ from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from protocol.own.history_log import OffsetHistoryKey, OffsetHistoryValue, encode_history
+from protocol.own.record_sets import RecordSet, Runs
 from protocol.partition import partition_for
 from protocol.records.batches import CorruptBatch, Record, decode_records
 from shim.demo.parts import Broker
@@ -22,8 +23,7 @@ from shim.groups.history import History
 from shim.groups.words import Refused, Window
 from shim.kafka_log.history.writing import fitting_batches
 from shim.kafka_log.owning.outcomes import Fenced
-from shim.log import Runs
-from shim.log.segments.batching import MAX_RECORD_SET_BYTES, RecordSet
+from shim.log.segments.batching import MAX_RECORD_SET_BYTES
 from shim.runtime import history_log
 from shim.runtime.history_log import HistoryBatch, HistoryLog, Part
 from shim.upstream.errors import UpstreamError

@@ -11,6 +11,7 @@ import pytest
 
 from protocol.errors import ErrorCode
 from protocol.offsets_log import OffsetCommitKey, OffsetCommitValue
+from protocol.own.record_sets import RecordSet
 from shim.boottime import boottime
 from shim.coordinator import GroupCoordinator
 from shim.kafka_log.history.writing import HistoryTopic
@@ -18,7 +19,6 @@ from shim.kafka_log.owning.outcomes import Fenced
 from shim.kafka_log.owning.owned_topic import OwnedTopic
 from shim.kafka_log.producing.in_turn import OnCompletion
 from shim.kafka_log.writing.flights import TopicFlights
-from shim.log.segments.batching import RecordSet
 from shim.runtime import Clock
 from shim.runtime import snapshots as snapshots_module
 from shim.runtime.backend import Reports

@@ -15,6 +15,7 @@ from protocol.offsets_log import (
     encode_value,
 )
 from protocol.own.position import Position, Producer
+from protocol.own.record_sets import DroppingSet, EndOfTransaction, TransactionalSet
 from protocol.own.state_log import WrittenKey, WrittenValue, encode_state
 from protocol.own.topic_log import (
     PendingKey,
@@ -29,7 +30,6 @@ from protocol.own.topic_log import (
 from protocol.records.batches import encoded_size
 from shim.coordinator import CoordinatorSettings
 from shim.kafka_log.writing.translating import SET_BYTES, state_sets, topic_sets
-from shim.log import DroppingSet, EndOfTransaction, TransactionalSet
 from shim.log.segments.batching import prepare_batches
 from shim.runtime.flight import PartitionRecords, RecordSet
 from tests.coordinator.driving import START
