@@ -29,7 +29,6 @@ FOR_EVERYBODY: Final = {"shim.apart", "shim.boottime", "shim.counted", "shim.log
 OTHERWISE: Final = {
     "shim.main": "it is the top floor",
     "shim.serve": "it wires a running shim, and may import nearly all",
-    "shim.admin": "it may import all but what its contract says",
     "shim.apart": "it stands beside the rooms",
     "shim.boottime": "it stands beside the rooms",
     "shim.counted": "it stands beside the rooms",
