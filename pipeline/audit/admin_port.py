@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import ssl
 from pathlib import Path
-from typing import Final
 
 import click
 
 from pipeline.audit.addresses import address
 from shim.admin.admin_client import RunningShim
 from shim.admin.live.guard.token_file import CannotUse, token_in
+from shim.terminal.options import ADMIN_TOKEN_FILE
 from shim.tls import CannotUse as CannotUseFiles
 from shim.tls import context_for_admin
-
-_TOKEN_OPTION: Final = "--admin-token-file"  # noqa: S105  # what it is called
 
 
 def admin_port(
@@ -33,16 +31,10 @@ def _token(file: Path | None) -> str:
     try:
         return token_in(file)
     except CannotUse as error:
-        raise click.BadParameter(str(error), param_hint=_TOKEN_OPTION) from None
+        raise click.BadParameter(str(error), param_hint=ADMIN_TOKEN_FILE) from None
 
 
 def _tls(ca_file: Path | None, certificate_file: Path | None) -> ssl.SSLContext | None:
-    if ca_file is None:
-        if certificate_file is not None:
-            raise click.UsageError(
-                "--admin-certificate-file is shown to a shim that --admin-ca-file has checked: give both"
-            )
-        return None
     try:
         return context_for_admin(ca_file, certificate_file)
     except CannotUseFiles as error:

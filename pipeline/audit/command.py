@@ -11,7 +11,13 @@ import click
 
 from pipeline.console import print_json, print_table, spark_options
 from shim.counted import counted
-from shim.terminal.options import json_option
+from shim.terminal.options import (
+    ADMIN_CA_FILE,
+    ADMIN_CERTIFICATE_FILE,
+    ADMIN_TOKEN_FILE,
+    admin_file_option,
+    json_option,
+)
 from shim.terminal.showing import shown
 
 _DIFFER: Final = 1
@@ -29,21 +35,9 @@ class CouldNot(click.ClickException):
 @click.option("--upstream", required=True, metavar="H:P[,H:P]", help="The brokers behind it.")
 @click.option("--zookeeper", metavar="H:P[,H:P][/chroot]", help="Where old consumers have their offsets.")
 @click.option("--admin", metavar="H:P", help="The shim's admin port: what a group's step does not keep is not judged.")
-@click.option(
-    "--admin-token-file", "token_file", metavar="FILE", type=click.Path(path_type=Path, dir_okay=False),
-    envvar="OFFSET_SHIM_ADMIN_TOKEN_FILE", show_envvar=True,
-    help="File with the token of --admin, where it wants one: what `admin.token.file` of serve names.",
-)  # fmt: skip
-@click.option(
-    "--admin-ca-file", "ca_file", metavar="FILE", type=click.Path(path_type=Path, dir_okay=False),
-    envvar="OFFSET_SHIM_ADMIN_CA_FILE", show_envvar=True,
-    help="Ask over TLS: PEM with the CAs that the shim's certificate may be from.",
-)  # fmt: skip
-@click.option(
-    "--admin-certificate-file", "certificate_file", metavar="FILE", type=click.Path(path_type=Path, dir_okay=False),
-    envvar="OFFSET_SHIM_ADMIN_CERTIFICATE_FILE", show_envvar=True,
-    help="PEM with a key and its certificate chain, to be shown to a shim that wants one.",
-)  # fmt: skip
+@admin_file_option(ADMIN_TOKEN_FILE, "token_file")
+@admin_file_option(ADMIN_CA_FILE, "ca_file")
+@admin_file_option(ADMIN_CERTIFICATE_FILE, "certificate_file")
 @click.option("--groups", default="*", metavar="PATTERN", help="Only these: *, ? and [...], as in a shell.")
 @click.option("--no-mirror", is_flag=True, help="The shim runs with offsets.mirror.upstream=false.")
 @click.option(

@@ -154,9 +154,13 @@ def context_for_shims(settings: Settings) -> TlsContext:
     return TlsContext("other shims", [Path(name) for name in files if name], make)
 
 
-def context_for_admin(ca_file: Path, keystore: Path | None) -> ssl.SSLContext:
-    """For the commands' connections to an admin interface. ``keystore``: what is shown there, where that is wanted.
-    Raises :class:`CannotUse`."""
+def context_for_admin(ca_file: Path | None, keystore: Path | None) -> ssl.SSLContext | None:
+    """For the commands' connections to an admin interface; None where they were told of no CA. ``keystore``: what is
+    shown there, where that is wanted. Raises :class:`CannotUse`, also for a keystore without a CA."""
+    if ca_file is None:
+        if keystore is not None:
+            raise CannotUse("--admin-certificate-file is shown to a shim that --admin-ca-file has checked: give both")
+        return None
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # it checks certificate and host name
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     _load_truststore(context, "--admin-ca-file", str(ca_file))

@@ -17,7 +17,13 @@ from shim.admin.commands.hints import found_at
 from shim.admin.errors import BrokenOff, NotDone
 from shim.admin.live.guard.token_file import CannotUse, token_in
 from shim.config import HostPort, SettingError, parse_host_port
-from shim.terminal.options import Command
+from shim.terminal.options import (
+    ADMIN_CA_FILE,
+    ADMIN_CERTIFICATE_FILE,
+    ADMIN_TOKEN_FILE,
+    Command,
+    admin_file_option,
+)
 from shim.terminal.progress import Waiting
 from shim.terminal.showing import shown
 from shim.tls import CannotUse as CannotUseFiles
@@ -29,8 +35,6 @@ DEFAULT_ADMIN: Final = "127.0.0.1:9644"
 
 _TOKEN: Final = "offset-shim.admin-token"  # noqa: S105  # where the context of a command has it
 _TLS: Final = "offset-shim.admin-tls"  # likewise the files, by option
-_CA_FILE: Final = "--admin-ca-file"
-_CERTIFICATE_FILE: Final = "--admin-certificate-file"
 
 
 def _in_json(context: click.Context, parameter: click.Parameter, given: Given) -> Given:
@@ -63,7 +67,7 @@ def _keep_token(context: click.Context, parameter: click.Parameter, file: Path |
     except CannotUse as error:
         raise click.BadParameter(str(error), context, parameter) from None
     if context.get_parameter_source(str(parameter.name)) is ParameterSource.COMMANDLINE:  # a variable is still there
-        found_at(context, "--admin-token-file", file)
+        found_at(context, ADMIN_TOKEN_FILE, file)
 
 
 def _keep_file(context: click.Context, parameter: click.Parameter, file: Path | None) -> None:
@@ -86,58 +90,19 @@ def shim_at(address: HostPort, waiting: Callable[[str], AbstractContextManager[o
 
 def _tls(files: Mapping[str, Path]) -> ssl.SSLContext | None:
     """None where the commands were told of no CA."""
-    ca_file, own = files.get(_CA_FILE), files.get(_CERTIFICATE_FILE)
-    if ca_file is None:
-        if own is not None:
-            raise click.UsageError(f"{_CERTIFICATE_FILE} is shown to a shim that {_CA_FILE} has checked: give both")
-        return None
     try:
-        return context_for_admin(ca_file, own)
+        return context_for_admin(files.get(ADMIN_CA_FILE), files.get(ADMIN_CERTIFICATE_FILE))
     except CannotUseFiles as error:
         raise click.UsageError(str(error)) from None
 
 
-def _file_option(
-    name: str, variable: str, keep: Callable[[click.Context, click.Parameter, Path | None], None], text: str
-) -> Callable[[Command], Command]:
-    """``keep``: where the command's context has it, as no command takes it itself."""
-    return click.option(
-        name,
-        metavar="FILE",
-        type=click.Path(path_type=Path, dir_okay=False),
-        envvar=variable,
-        show_envvar=True,
-        expose_value=False,
-        callback=keep,
-        help=text,
-    )
-
-
-_FILES: Final = (
-    _file_option(
-        _CERTIFICATE_FILE,
-        "OFFSET_SHIM_ADMIN_CERTIFICATE_FILE",
-        _keep_file,
-        "PEM with a key and its certificate chain, to be shown to a shim that wants one.",
-    ),
-    _file_option(
-        _CA_FILE,
-        "OFFSET_SHIM_ADMIN_CA_FILE",
-        _keep_file,
-        "Ask over TLS: PEM with the CAs that the shim's certificate may be from.",
-    ),
-    _file_option(
-        "--admin-token-file",
-        "OFFSET_SHIM_ADMIN_TOKEN_FILE",
-        _keep_token,
-        "File with the shim's token, where it wants one: what `admin.token.file` of serve names.",
-    ),
-)
+_KEEPS: Final = {ADMIN_CERTIFICATE_FILE: _keep_file, ADMIN_CA_FILE: _keep_file, ADMIN_TOKEN_FILE: _keep_token}
+"""In the order in which they are put on a command: the last one is shown first."""
 
 
 def admin_option(command: Command) -> Command:
-    for of_file in _FILES:
-        command = of_file(command)
+    for name, keep in _KEEPS.items():  # no command takes it itself: its context has it
+        command = admin_file_option(name, expose_value=False, callback=keep)(command)
     return click.option(
         "--admin",
         metavar="H:P",

@@ -17,7 +17,6 @@ LOOKED_AT: Final[Sequence[StepMove]] = get_args(StepMove)
 M = TypeVar("M", bound=str)
 
 _LONGEST_PATTERN: Final = 1_000
-_AT_IS_FOR_OTHERS: Final = "groups that are named are tried wherever they are: at is for the others"
 
 
 class Choice(NamedTuple):
@@ -57,14 +56,9 @@ def wanted_of(body: bytes) -> Wanted:
     Raises :class:`BadRequest`.
     """
     document = fields_of_body(body, ("groups", "pattern", "all", "cause", "from", "at"))
-    if len(document.keys() - {"cause", "from", "at"}) != 1:
-        raise BadRequest("one of groups, pattern and all has to be given")
-    cause = cause_in(document)
-    if "at" in document and "groups" in document:
-        raise BadRequest(_AT_IS_FOR_OTHERS)
     return Wanted(
-        _named(document),
-        cause,
+        _choice_in(document),
+        cause_in(document),
         _source(document["from"]) if "from" in document else None,
         _step(document["at"]) if "at" in document else None,
     )
@@ -76,15 +70,15 @@ def look_wanted(body: bytes) -> Meant[StepMove]:
     Raises :class:`BadRequest`.
     """
     document = fields_of_body(body, ("groups", "pattern", "all", "move", "at"))
-    move, at = _move(document.pop("move", None), LOOKED_AT), document.pop("at", None)
-    if len(document) != 1:
+    move, at = _move(document.get("move"), LOOKED_AT), document.get("at")
+    return Meant(move, _choice_in(document), None if at is None else _step(at))
+
+
+def _choice_in(document: dict[str, object]) -> Choice:
+    if len(document.keys() & {"groups", "pattern", "all"}) != 1:
         raise BadRequest("one of groups, pattern and all has to be given")
-    if at is not None and "groups" in document:
-        raise BadRequest(_AT_IS_FOR_OTHERS)
-    return Meant(move, _named(document), None if at is None else _step(at))
-
-
-def _named(document: dict[str, object]) -> Choice:
+    if document.get("at") is not None and "groups" in document:
+        raise BadRequest("groups that are named are tried wherever they are: at is for the others")
     if "all" in document:
         if document["all"] is not True:
             raise BadRequest("all can be true alone")
