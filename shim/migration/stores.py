@@ -13,7 +13,7 @@ from protocol.own.state_log import IN_ZOOKEEPER, ZOOKEEPER_IS_RIGHT, Hands, Step
 from shim.logged_once import LoggedOnce
 from shim.migration.dual.dual_commit import DualCommit
 from shim.migration.mirror.mirror import Mirror
-from shim.offsets.store import ANSWER_SECONDS, Partition, StoreError, StoreUnavailable
+from shim.offsets.store import STORE_SECONDS, Partition, StoreError, StoreUnavailable
 from shim.runtime import Runtime
 
 log = logging.getLogger(__name__)
@@ -198,7 +198,7 @@ class Stores:
 
 
 async def _in_time(
-    group: str, done: Awaitable[Answer], seconds: float = ANSWER_SECONDS, who: str = "ZooKeeper"
+    group: str, done: Awaitable[Answer], seconds: float = STORE_SECONDS, who: str = "ZooKeeper"
 ) -> Answer:
     try:
         async with asyncio.timeout(seconds):

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple, Protocol
 from protocol.own.state_log import ABSENT as ABSENT  # what a store says of versions is written there as it is
 from protocol.topic_partition import Partition as Partition
 
-ANSWER_SECONDS: Final = 4.0
+STORE_SECONDS: Final = 4.0
 """The longest that somebody who asks for offsets, or commits them, waits for a store: behind it on its connection a
 heartbeat may wait, too."""
 

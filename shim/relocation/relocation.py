@@ -47,7 +47,7 @@ class Relocation:
         self._moving: asyncio.Task[None] | None = None
         self.under_way: int | None = None
         """The partition that is being moved, which nobody is served meanwhile, for as long as that takes."""
-        self._turn = 0
+        self._changes = 0
         self._changed = asyncio.Condition()
         self._taking_again: asyncio.Task[None] | None = None
         self._troubles = LoggedOnce(log)
@@ -58,13 +58,13 @@ class Relocation:
             PartitionPlace(number, _SIDES.get(self._places[number], "moving"), self._trouble.get(number, ""))
             for number in range(len(self._places))
         ]
-        return LogPlaces(partitions, self._to, self._turn, self._warning)
+        return LogPlaces(partitions, self._to, self._changes, self._warning)
 
-    async def changed(self, turn: int, seconds: float) -> LogPlaces:
-        """As :meth:`places`, once that is another turn, or the time is over."""
+    async def changed(self, changes: int, seconds: float) -> LogPlaces:
+        """See :class:`Relocates`."""
         try:
             async with asyncio.timeout(seconds), self._changed:
-                await self._changed.wait_for(lambda: self._turn != turn)
+                await self._changed.wait_for(lambda: self._changes != changes)
         except TimeoutError:
             pass
         return self.places()
@@ -202,7 +202,7 @@ class Relocation:
 
     async def _has_changed(self) -> None:
         async with self._changed:
-            self._turn += 1
+            self._changes += 1
             self._changed.notify_all()
 
     async def close(self) -> None:

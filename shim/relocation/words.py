@@ -32,12 +32,13 @@ class PartitionPlace(NamedTuple):
 
 
 class LogPlaces(NamedTuple):
-    """``to``: where partitions are being moved at the moment; None: nowhere. ``turn``: rises with each change.
-    ``warning``: what is to be known of the place that they were last moved to, in a line; "" for nothing."""
+    """``to``: where partitions are being moved at the moment; None: nowhere. ``changes``: how many there have been of
+    all this since the start. ``warning``: what is to be known of the place that they were last moved to, in a line; ""
+    for nothing."""
 
     partitions: Sequence[PartitionPlace]
     to: Side | None
-    turn: int
+    changes: int
     warning: str = ""
 
 
@@ -46,8 +47,8 @@ class Relocates(Protocol):
 
     def places(self) -> LogPlaces: ...
 
-    async def changed(self, turn: int, seconds: float) -> LogPlaces:
-        """As :meth:`places`, once that is another turn, or the time is over."""
+    async def changed(self, changes: int, seconds: float) -> LogPlaces:
+        """As :meth:`places`, once their number is not ``changes`` (any more), or the time is over."""
 
     async def begin(self, to: Side) -> LogPlaces:
         """Have all partitions moved there that are not; nothing more where that goes on already. Raises CannotMove."""

@@ -183,7 +183,7 @@ class Rig:
         moved = await self.relocation.begin(to)
         async with asyncio.timeout(WAIT_S):
             while moved.to is not None:
-                moved = await self.relocation.changed(moved.turn, WAIT_S)
+                moved = await self.relocation.changed(moved.changes, WAIT_S)
         return moved.partitions
 
     async def move_until(self, number: int, to: Side, last: Stage) -> None:

@@ -64,7 +64,7 @@ def note_way_back(decision: Decision, group_id: str, committed: Iterable[tuple[s
     committed together, of a group that is elsewhere, too.
 
     Whether one has come back is known by what has moved since a turn of the group's outbox last took it: it is noted as
-    records are applied, emptied between requests, and not in the log. So the same records need not be decided again.
+    records are applied, emptied between requests, and not in the log. So a restarted shim need not decide the same.
     """
     state = decision.state
     if group_id not in state.elsewhere:

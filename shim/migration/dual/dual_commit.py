@@ -177,7 +177,7 @@ class DualCommit:
         """What ZooKeeper has is what the log has, which is right from here on: whatever else is found there later is
         somebody else's. What was noted at that step before, and is not there any more, is over."""
         over = dict.fromkeys(self._log.coordinator(group).written(group))
-        await self._log.note(group, {**over, **there}, Step.KAFKA_DUAL)
+        await self._log.note(group, {**over, **there})
 
     async def bring(self, group: str) -> list[Difference]:
         """Have ZooKeeper, which knows nothing of it yet or no longer, be given what the log has, but for what somebody
@@ -202,11 +202,11 @@ class DualCommit:
         }
         gone = {at: each.version for at, each in there.items() if at not in own and each.version is not None}
         written = {at: StoredOffset(each.offset, next_version(each.version)) for at, each in due.items()}
-        await self._log.note(group, written, Step.KAFKA, about=dict.fromkeys(due, About.WRITES))
+        await self._log.note(group, written, about=dict.fromkeys(due, About.WRITES))
         await self.store.commit(group, due)
         if gone:
             await self.store.delete(group, gone.keys(), gone)
-            await self._log.note(group, dict.fromkeys(gone), Step.KAFKA)
+            await self._log.note(group, dict.fromkeys(gone))
         return []
 
     # -- a turn of the outbox

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any, Final
 
 from protocol.errors import ErrorCode
-from protocol.own.state_log import NOT_CARRIED, ZOOKEEPER_IS_RIGHT, About, Step, WrittenValue
+from protocol.own.state_log import NOT_CARRIED, About, WrittenValue
 from shim.coordinator import GroupCoordinator
 from shim.coordinator.state.offsets import Moved
 from shim.migration.deciding import decide
@@ -39,16 +39,13 @@ class LogSide:
             raise StoreUnavailable(str(error)) from error
         return {(at.topic, at.partition): each.offset for at, each in found.items() if each.offset >= 0}
 
-    def notes(self, group: str, step: Step) -> Mapping[Partition, WrittenValue]:
-        """What is noted of ZooKeeper; nothing where that is right."""
-        return {} if step in ZOOKEEPER_IS_RIGHT else self.coordinator(group).written(group)
+    def notes(self, group: str) -> Mapping[Partition, WrittenValue]:
+        """What is noted of ZooKeeper."""
+        return self.coordinator(group).written(group)
 
-    def pending(self, group: str, step: Step) -> Set[Partition]:
+    def pending(self, group: str) -> Set[Partition]:
         """What a transaction that has not ended may yet change. A carry would overrule it, as every later commit does,
-        and what is carried may have been written before the transaction began. Where ZooKeeper is right there are no
-        transactions, and nothing waits for one."""
-        if step in ZOOKEEPER_IS_RIGHT:
-            return frozenset()
+        and what is carried may have been written before the transaction began."""
         return {(topic, number) for topic, number, _ in self.coordinator(group).pending_offsets(group)}
 
     async def carry(self, group: str, offsets: Mapping[Partition, int]) -> None:
@@ -59,15 +56,13 @@ class LogSide:
         self,
         group: str,
         written: Mapping[Partition, StoredOffset | None],
-        step: Step,
         *,
         replaced: Mapping[Partition, int] | None = None,
         about: Mapping[Partition, About] | None = None,
     ) -> None:
         """What stands in ZooKeeper, None for what is not there any more; with ``about``, what is about to be written
         there; with ``replaced``, what is about to be carried from there, and what the log has of it."""
-        notes = _notes(written, step, replaced, about or {})
-        if notes:
+        if notes := _notes(written, replaced, about or {}):
             await self._decided(group, partial(_note_written, group, notes))
 
     def coordinator(self, group: str) -> GroupCoordinator:
@@ -84,13 +79,9 @@ class LogSide:
 
 def _notes(
     written: Mapping[Partition, StoredOffset | None],
-    step: Step,
     replaced: Mapping[Partition, int] | None,
     about: Mapping[Partition, About],
 ) -> dict[Partition, WrittenValue | None]:
-    """Where ZooKeeper is right nothing has to be known of what was written there."""
-    if step in ZOOKEEPER_IS_RIGHT:
-        return {}
     return {
         at: None
         if each is None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Collection
 
-from shim.offsets.store import ANSWER_SECONDS, OffsetStore, Partition, StoreUnavailable
+from shim.offsets.store import STORE_SECONDS, OffsetStore, Partition, StoreUnavailable
 
 
 class Lookup:
@@ -45,7 +45,7 @@ class Lookup:
         if self._store is None:
             return False
         try:
-            async with asyncio.timeout(ANSWER_SECONDS):
+            async with asyncio.timeout(STORE_SECONDS):
                 return bool(await self._store.partitions(group)) or bool(await self._store.members(group))
         except ValueError:
             return False

@@ -8,14 +8,14 @@ import logging
 from collections.abc import Collection, Mapping, Set
 from typing import Final
 
-from protocol.own.state_log import ZOOKEEPER_IS_RIGHT, Step
+from protocol.own.state_log import ZOOKEEPER_IS_RIGHT, About, Step
 from shim.counted import counted
 from shim.migration.dual.followed import Followed
 from shim.migration.dual.log_side import LogSide
 from shim.migration.dual.znode import Verdict, next_version, same
 from shim.offsets.store import (
     ABSENT,
-    ANSWER_SECONDS,
+    STORE_SECONDS,
     GroupInUse,
     OffsetStore,
     Partition,
@@ -29,7 +29,7 @@ from shim.offsets.zookeeper.watching import OffsetsWatch
 log = logging.getLogger(__name__)
 
 _READ_SECONDS: Final = 15.0
-_BESIDE_OTHERS_SECONDS: Final = ANSWER_SECONDS - 1.0
+_BESIDE_OTHERS_SECONDS: Final = STORE_SECONDS - 1.0
 """The longest that a turn writes beside somebody who writes at the same time: a consumer commits its partitions one by
 one, and each may come between. Clients wait a second longer for all of it."""
 
@@ -42,7 +42,7 @@ class DualTurn:
     ) -> None:
         self._group = group
         self._its = its
-        self._step = step
+        self._zookeeper_is_right = step in ZOOKEEPER_IS_RIGHT
         self._log = log_side
         self._store = store
         self._watch = watch
@@ -52,7 +52,7 @@ class DualTurn:
     async def take(self) -> None:
         """Raises :class:`StoreError`; what ZooKeeper has then is to be read anew."""
         loop = asyncio.get_running_loop()
-        self._its.take_notes(self._log.notes(self._group, self._step))
+        self._its.take_notes({} if self._zookeeper_is_right else self._log.notes(self._group))
         try:
             await self._read()
             until = loop.time() + _BESIDE_OTHERS_SECONDS
@@ -134,7 +134,7 @@ class DualTurn:
             # It is there. What the log had before it may have again from here on, by a commit that is newer.
             moved = self._log.moved.of(self._group)
             stand = {at: each for at, each in foreign.items() if at not in moved and not its.znode(at).moved}
-            await self._log.note(self._group, stand, self._step)
+            await self._note(stand)
             its.said(stand)
 
     def _judged(self, at: Partition, there: StoredOffset, own: Mapping[Partition, int]) -> Verdict:
@@ -151,11 +151,12 @@ class DualTurn:
         """Those that are in the log from here on: of ``foreign`` those of which it has nothing else meanwhile. What is
         held is none of them."""
         # Two logs, and a kill can come between them: so what is about to be carried is noted first.
-        await self._log.note(self._group, foreign, self._step, replaced=own)
+        await self._note(foreign, replaced=own)
         now, moved = self._log.offsets_now(self._group), self._log.moved.take(self._group)
         self._its.log_moved(moved)
         same_still = {at for at in foreign if now.get(at) == own.get(at) and at not in moved}
-        pending = self._log.pending(self._group, self._step)
+        # Where ZooKeeper is right there are no transactions, and nothing waits for one.
+        pending: Set[Partition] = frozenset() if self._zookeeper_is_right else self._log.pending(self._group)
         self._held |= same_still & pending
         offsets = {at: foreign[at].offset for at in foreign if at in same_still - pending}
         await self._log.carry(self._group, offsets)
@@ -171,7 +172,7 @@ class DualTurn:
         own = await self._own()
         if gone := its.to_delete(own):
             await self._delete(gone, whole=not own)
-            await self._log.note(self._group, dict.fromkeys(gone), self._step)
+            await self._note(dict.fromkeys(gone))
             its.said(gone)
             own = await self._own()
         due = {at: each for at, each in its.to_write(own).items() if at not in self._held}
@@ -181,7 +182,7 @@ class DualTurn:
         # What somebody else writes from here on is newer than what was written, after a crash, too.
         moved = self._log.moved.of(self._group)  # and noted with it, which stands
         there = {at: each for at, each in its.to_say(own).items() if at not in moved}
-        await self._log.note(self._group, there, self._step)
+        await self._note(there)
         its.said(there)
         return all_known
 
@@ -190,7 +191,7 @@ class DualTurn:
         its = self._its
         written = {at: StoredOffset(each.offset, next_version(each.version)) for at, each in due.items()}
         about = {at: its.znode(at).about(each.offset) for at, each in due.items()}
-        await self._log.note(self._group, written, self._step, about=about)
+        await self._note(written, about=about)
         had_moved = {at for at in due if its.znode(at).moved}
         for at, each in due.items():
             its.znode(at).attempt(each)
@@ -226,7 +227,7 @@ class DualTurn:
         its = self._its
         deleted = whole and self._group not in self._log.coordinator(self._group).group_ids()
         try:
-            if not deleted and self._step in ZOOKEEPER_IS_RIGHT and await self._store.members(self._group):
+            if not deleted and self._zookeeper_is_right and await self._store.members(self._group):
                 raise GroupInUse(f"group {self._group!r} has consumers in ZooKeeper")
             versions = {at: known.version for at in gone if (known := its.znode(at).known) is not None}
             await self._store.delete(
@@ -244,6 +245,17 @@ class DualTurn:
         for at in gone:
             its.znode(at).deleted()
         its.changed(gone)
+
+    async def _note(
+        self,
+        written: Mapping[Partition, StoredOffset | None],
+        *,
+        replaced: Mapping[Partition, int] | None = None,
+        about: Mapping[Partition, About] | None = None,
+    ) -> None:
+        """As :meth:`LogSide.note`. Where ZooKeeper is right nothing has to be known of what was written there."""
+        if not self._zookeeper_is_right:
+            await self._log.note(self._group, written, replaced=replaced, about=about)
 
     def _check_none_held(self) -> None:
         """Raises StoreUnavailable: another turn has to come."""

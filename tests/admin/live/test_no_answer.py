@@ -422,10 +422,10 @@ class Unending(Relocated):
         super().__init__()
         self.under_way = threading.Event()
 
-    async def changed(self, turn: int, seconds: float) -> LogPlaces:
+    async def changed(self, changes: int, seconds: float) -> LogPlaces:
         self.under_way.set()
         await asyncio.sleep(0.05)  # as long as a turn
-        return await super().changed(turn, seconds)
+        return await super().changed(changes, seconds)
 
 
 def test_who_stops_looking_at_a_move_stops_nothing() -> None:

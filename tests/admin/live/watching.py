@@ -51,7 +51,7 @@ class Relocated:
     def places(self) -> LogPlaces:
         return self.found
 
-    async def changed(self, turn: int, seconds: float) -> LogPlaces:
+    async def changed(self, changes: int, seconds: float) -> LogPlaces:
         return self.found
 
     async def begin(self, to: Side) -> LogPlaces:

@@ -25,6 +25,6 @@ def places_row(found: LogPlaces) -> Row:
     return {
         "partitions": [each._asdict() for each in found.partitions],
         "to": None if found.to is None else str(found.to),
-        "turn": found.turn,
+        "turn": found.changes,  # as scripts know it
         "warning": found.warning,
     }
