@@ -9,6 +9,8 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from shim.terminal.showing import shown
+
 Conceal = Callable[[str], str]
 """Gives a text without the secrets in it."""
 
@@ -32,8 +34,8 @@ class TextLines(logging.Formatter):
             parts.append(self.formatException(record.exc_info))
         if record.stack_info:
             parts.append(record.stack_info)
-        # What is secret is known as it is, and not as it looks once it is escaped.
-        said = in_one_line(self._conceal("\n".join(parts)))
+        # Names that clients chose are in it. What is secret is known as it is, and not as it looks once it is escaped.
+        said = shown(self._conceal("\n".join(parts)))
         worker = getattr(record, "worker", None)  # of several processes that write to the same place
         return f"{self.formatTime(record)}Z {record.levelname} {'' if worker is None else f'worker {worker}: '}{said}"
 
@@ -72,13 +74,3 @@ class JsonLines(logging.Formatter):
         if isinstance(value, list | tuple):
             return [self._concealed(each) for each in value]
         return self._conceal(str(value))
-
-
-def in_one_line(text: str) -> str:
-    """What would end the line, or act on a terminal, is escaped: names that clients chose are in messages."""
-    if text.isprintable():
-        return text
-    return "".join(
-        character if character.isprintable() else character.encode("unicode_escape", "surrogatepass").decode("ascii")
-        for character in text
-    )

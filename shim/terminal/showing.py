@@ -7,7 +7,8 @@ from collections.abc import Iterator, Sequence
 
 
 def shown(text: str) -> str:
-    """Text that others chose, in one line: what a terminal would act on, or cannot show, is escaped."""
+    """Text that others chose, in one line: what would end that, or a terminal would act on or cannot show, is
+    escaped."""
     if text.isprintable():
         return text
     return "".join(
