@@ -57,6 +57,17 @@ class OffsetCommitValue(NamedTuple):
     tagged: TaggedFields = ()
 
 
+class CommittedOffset(NamedTuple):
+    """An offset as it is known, whatever the version of its record. `leader_epoch` is -1 when unknown; times are
+    milliseconds since the epoch, -1 for none."""
+
+    offset: int
+    leader_epoch: int
+    metadata: str
+    commit_timestamp: int
+    expire_timestamp: int = -1
+
+
 class GroupMetadataKey(NamedTuple):
     group: String
 

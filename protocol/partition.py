@@ -8,6 +8,8 @@ from functools import lru_cache
 from struct import unpack
 from typing import Final
 
+OFFSETS_TOPIC: Final = "__consumer_offsets"
+
 # The groups that are asked for again and again; what a cache of them takes is bounded by both numbers.
 _KEPT: Final = 4096
 _SHORT: Final = 256

@@ -20,9 +20,9 @@ from protocol.messages.offset_commit import (
     OffsetCommitRequestTopic,
 )
 from protocol.own.history_log import HISTORY_TOPIC
+from protocol.partition import OFFSETS_TOPIC
 from shim.config import Settings
 from shim.coordinator import Caller, GroupCoordinator, Outcome
-from shim.log import OFFSETS_TOPIC
 from shim.runtime import Clock, LocalBackend, Runtime, Ticket, open_log
 
 COMMITTERS: Final = (1, 8, 64, 512)

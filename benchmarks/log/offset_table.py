@@ -22,7 +22,8 @@ from pathlib import Path
 from time import perf_counter, process_time
 from typing import Any, Final, NamedTuple
 
-from shim.coordinator.state.offset_table import CommittedOffset, OffsetTable
+from protocol.offsets_log import CommittedOffset
+from shim.coordinator.state.offset_table import OffsetTable
 
 GROUPS: Final = 1_000
 MILLION: Final = 1_000_000

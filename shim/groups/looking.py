@@ -177,7 +177,7 @@ class Looking:
 
 
 def _offsets(committed: Committed) -> dict[Partition, int]:
-    return {(at.topic, at.partition): each.offset for at, each in committed.items() if each.offset >= 0}
+    return {at: each.offset for at, each in committed.items() if each.offset >= 0}
 
 
 def _total(offsets: Mapping[Partition, int], ends: Mapping[Partition, int | UpstreamError]) -> GroupLag:

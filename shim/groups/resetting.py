@@ -10,9 +10,10 @@ from typing import Final, NamedTuple
 from protocol.errors import ErrorCode
 from protocol.group_kinds import kind_of
 from protocol.messages.describe_groups import DescribedGroup
+from protocol.offsets_log import CommittedOffset
 from protocol.own.conditional_commit import REFUSED
+from protocol.topic_partition import TopicPartition
 from shim.coordinator import Caller, OffsetReset, OffsetsReset
-from shim.coordinator.state.offset_table import CommittedOffset
 from shim.counted import counted, some_of
 from shim.groups.changing import Changing
 from shim.groups.history import History, Then, utc
@@ -31,7 +32,6 @@ from shim.groups.words import (
     Scope,
     Target,
 )
-from shim.log.disk.checkpoint import TopicPartition
 from shim.offsets.cluster.describing import DEAD, NOBODY
 from shim.offsets.cluster.groups import ClusterGroups, RefusedPartition
 from shim.runtime import Clock
@@ -134,7 +134,7 @@ class Resetting:
         """What is to be had, of the past or of the cluster; empty for all other targets."""
         if target.kind is Kind.UPSTREAM:
             there = await self._cluster_groups.offsets_of_one(group, within_seconds)
-            return Then({(at.topic, at.partition): each.offset for at, each in there.items()})
+            return Then({at: each.offset for at, each in there.items()})
         if target.kind is Kind.HISTORY:
             if target.number > (now := self._clock.surely_not_before()):
                 raise Refused(f"group {group}: that time is still to come, by the shim's clock it is {utc(now)}")
@@ -256,7 +256,7 @@ class Resetting:
             if described.group_state not in NOBODY:
                 raise await self._looking.refusal(group, ErrorCode.NON_EMPTY_GROUP)
             offsets = await self._cluster_groups.offsets_of_one(group)
-            found = {(at.topic, at.partition): each.offset for at, each in offsets.items()}
+            found: dict[Partition, int] = {at: each.offset for at, each in offsets.items()}
             stands = [each for each in changes if found.get((each.topic, each.partition), NO_OFFSET) == each.offset]
             if changed := [(each.topic, each.partition) for each in changes if each not in stands]:
                 raise _changed_since(group, changed)

@@ -13,6 +13,7 @@ from os import getpid
 from typing import Final
 
 from protocol.own.topic_log import Owner
+from protocol.topic_partition import TopicPartition
 from protocol.wire import ZERO_UUID
 from shim.config import Settings
 from shim.coordinator import CoordinatorSettings
@@ -26,7 +27,7 @@ from shim.kafka_log.topics.ready import Looked, make_ready
 from shim.kafka_log.topics.wanted import LEAST_MESSAGE_BYTES, TopicsUnfit, TopicsWanted
 from shim.kafka_log.topics.watch import TopicsWatch
 from shim.kafka_log.writing.flights import TopicFlights
-from shim.log import LogError, TopicPartition
+from shim.log import LogError
 from shim.metrics import CleaningCounts, FlushCounts, StandbyCounts
 from shim.runtime.backend import Loaded, Reports, nothing
 from shim.runtime.clock import Clock

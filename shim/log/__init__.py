@@ -2,15 +2,13 @@
 
 from shim.log.directory.data_dir import DataDir
 from shim.log.directory.shares import Share
-from shim.log.disk.checkpoint import TopicPartition
 from shim.log.errors import CorruptLog, LogError, RecoveryNeeded
-from shim.log.offsets_log import OFFSETS_TOPIC, Maintained, MayWait, OffsetsLog, PartitionWrite
+from shim.log.offsets_log import Maintained, MayWait, OffsetsLog, PartitionWrite
 from shim.log.recovery.recovery import LoggedRecord
 from shim.log.segments.transactions import InTransaction
 from shim.log.settings import LogSettings
 
 __all__ = [
-    "OFFSETS_TOPIC",
     "CorruptLog",
     "DataDir",
     "InTransaction",
@@ -23,5 +21,4 @@ __all__ = [
     "PartitionWrite",
     "RecoveryNeeded",
     "Share",
-    "TopicPartition",
 ]

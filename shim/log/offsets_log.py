@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final, NamedTuple, Self, TypeAlias
 
 from protocol.own.record_sets import Appended
+from protocol.partition import OFFSETS_TOPIC
 from shim.log.directory.data_dir import DataDir
 from shim.log.directory.opening import Opened, open_share, open_whole
 from shim.log.directory.shares import Share, deal_out
@@ -21,8 +22,6 @@ from shim.log.recovery.recovery import LoggedRecord
 from shim.log.segments.batching import PreparedBatch
 from shim.log.settings import LogSettings
 from shim.log.settling import Settling
-
-OFFSETS_TOPIC: Final = "__consumer_offsets"
 
 _BETWEEN_ROLLS_MS: Final = 100
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import Final
 
-from shim.coordinator.state.offset_table import CommittedOffset
-from shim.log.disk.checkpoint import TopicPartition
+from protocol.offsets_log import CommittedOffset
+from protocol.topic_partition import TopicPartition
 from shim.migration.words import Difference, Refused
 from shim.offsets.cluster.groups import Committed
 from shim.offsets.store import Partition, StoredOffset
@@ -46,7 +46,7 @@ def differences_to_zookeeper(own: Mapping[Partition, int], there: Mapping[Partit
 
 def differs_from_zookeeper(group: str, in_cluster: Committed, there: Mapping[Partition, int]) -> str:
     """A line that says what differs, of a group that both have; "" where nothing does."""
-    own = {(at.topic, at.partition): its.offset for at, its in in_cluster.items()}
+    own: dict[Partition, int] = {at: its.offset for at, its in in_cluster.items()}
     differing = [at for at in sorted(own.keys() | there.keys()) if own.get(at) != there.get(at)]
     if not differing:
         return ""

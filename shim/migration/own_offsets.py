@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from protocol.errors import ErrorCode
+from protocol.offsets_log import CommittedOffset
+from protocol.topic_partition import TopicPartition
 from shim.coordinator import GroupCoordinator
-from shim.coordinator.state.offset_table import CommittedOffset
-from shim.log.disk.checkpoint import TopicPartition
 from shim.offsets.cluster.groups import Committed
 
 

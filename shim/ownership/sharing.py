@@ -22,6 +22,7 @@ from protocol.own.shim_group import (
     encode_assignment,
     encode_member,
 )
+from protocol.partition import OFFSETS_TOPIC
 from shim.config import HostPort, Settings
 from shim.counted import counted
 from shim.logged_once import LoggedOnce
@@ -33,7 +34,6 @@ from shim.upstream.topic_leaders import TopicLeaders
 
 log = logging.getLogger(__name__)
 
-_CLUSTERS_OFFSETS: Final = "__consumer_offsets"
 _WHO_LEADS: Final = "who leads partitions of the cluster's offsets is not known"
 _ONE_HAS_ALL: Final = "one shim has all groups"
 _IDLE: Final = "this shim has no groups"
@@ -54,7 +54,7 @@ class Sharing:
         self._runtime = runtime
         self._name = name
         self._addresses = tuple(addresses)
-        self._leaders = TopicLeaders(cluster, settings, _CLUSTERS_OFFSETS)
+        self._leaders = TopicLeaders(cluster, settings, OFFSETS_TOPIC)
         self._member: GroupMember | None = None
         self._moved_at: dict[int, float] = {}
         self._lost = asyncio.Event()
@@ -164,7 +164,7 @@ class Sharing:
         """Who stands at no broker stands by; who does, and has nothing, may have nothing for good."""
         if shares.node_ids and not shares.owned:
             nodes = ", ".join(map(str, shares.node_ids))
-            why = UpstreamError(f"of the brokers at it ({nodes}) none leads a partition of __consumer_offsets")
+            why = UpstreamError(f"of the brokers at it ({nodes}) none leads a partition of {OFFSETS_TOPIC}")
             self._trouble.failed(_IDLE, why)
         else:
             self._trouble.went_well(_IDLE)

@@ -10,9 +10,10 @@ from typing import Final
 
 from protocol.own.history_log import HISTORY_TOPIC
 from protocol.own.state_log import STATE_TOPIC
+from protocol.partition import OFFSETS_TOPIC
 from shim.config import Settings
 from shim.counted import counted
-from shim.log import OFFSETS_TOPIC, OffsetsLog
+from shim.log import OffsetsLog
 from shim.log.cleaner.cleaner import Cleaner
 from shim.log.cleaner.cleaning import CleanerSettings, CleanerStats
 from shim.log.cleaner.retention import Retention

@@ -15,9 +15,11 @@ from typing import Final
 from protocol.own.history_log import HISTORY_TOPIC
 from protocol.own.record_sets import Appended
 from protocol.own.state_log import STATE_TOPIC, GroupChangeKey, GroupHandsValue
+from protocol.partition import OFFSETS_TOPIC
+from protocol.topic_partition import TopicPartition
 from shim.config import Settings
 from shim.coordinator import CoordinatorSettings, GroupCoordinator
-from shim.log import OFFSETS_TOPIC, LogError, OffsetsLog, PartitionWrite, TopicPartition
+from shim.log import LogError, OffsetsLog, PartitionWrite
 from shim.log.cleaner.cleaning import CleanerStats
 from shim.log.disk.files import Files
 from shim.metrics import FlushCounts

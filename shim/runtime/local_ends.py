@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 
+from protocol.partition import OFFSETS_TOPIC
 from shim.coordinator import GroupCoordinator, StateDump
-from shim.log import OFFSETS_TOPIC, OffsetsLog
+from shim.log import OffsetsLog
 from shim.runtime.snapshots import End
 
 log = logging.getLogger(__name__)

@@ -9,8 +9,9 @@ from typing import Final
 
 from protocol.own.history_log import HISTORY_TOPIC
 from protocol.own.state_log import STATE_TOPIC
+from protocol.partition import OFFSETS_TOPIC
 from shim.config import Settings
-from shim.log import OFFSETS_TOPIC, DataDir, LogSettings, OffsetsLog, Share
+from shim.log import DataDir, LogSettings, OffsetsLog, Share
 from shim.log.disk.files import Files
 from shim.log.disk.open_files import allow_open_files
 

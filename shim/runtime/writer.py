@@ -12,7 +12,8 @@ from typing import Any, Final, NamedTuple, TypeVar, TypeVarTuple
 
 from protocol.own.history_log import HISTORY_TOPIC
 from protocol.own.state_log import STATE_TOPIC
-from shim.log import OFFSETS_TOPIC, Maintained, MayWait, OffsetsLog, PartitionWrite
+from protocol.partition import OFFSETS_TOPIC
+from shim.log import Maintained, MayWait, OffsetsLog, PartitionWrite
 from shim.metrics import FlushCounts
 from shim.runtime.clock import Clock
 from shim.runtime.flight import Batch, Flight, RecordSet, Ticket

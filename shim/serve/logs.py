@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 from typing import NamedTuple
 
+from protocol.partition import OFFSETS_TOPIC
 from shim.config import Settings
 from shim.kafka_log.backend import KafkaBackend
 from shim.kafka_log.copies.snapshots import TopicSnapshots
-from shim.log import OFFSETS_TOPIC
 from shim.log.directory.places import Places
 from shim.log.disk.files import Files
 from shim.relocation.backend import TwoLogs

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple, Self
 
 from protocol.own.shim_group import ListenerAddress
+from protocol.partition import OFFSETS_TOPIC
 from shim.api import OFFERED, EntrustedRequests, Services
 from shim.config import HostPort, Settings
 from shim.following import Lags, Topics, TransactionFollower
@@ -16,7 +17,6 @@ from shim.given import Given
 from shim.groups.groups import Groups
 from shim.kafka_log.topics.wanted import TopicsWanted
 from shim.listener_config import SHIMS, Listener
-from shim.log import OFFSETS_TOPIC
 from shim.log.directory.places import PLACES_NAME
 from shim.migration.dual.dual_commit import DualCommit
 from shim.migration.dual.lookup import Lookup

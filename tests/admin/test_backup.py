@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from protocol.own.history_log import HISTORY_TOPIC
-from protocol.partition import partition_for
+from protocol.partition import OFFSETS_TOPIC, partition_for
 from shim.admin.at_rest.backing_up import back_up
 from shim.admin.files_to_read import FilesToRead
-from shim.log import OFFSETS_TOPIC, LogSettings, MayWait, OffsetsLog, PartitionWrite
+from shim.log import LogSettings, MayWait, OffsetsLog, PartitionWrite
 from shim.log.cleaner.cleaner import Cleaner
 from shim.log.cleaner.cleaning import CleanerSettings
 from shim.log.disk.files import Files, _naming

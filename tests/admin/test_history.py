@@ -17,9 +17,9 @@ from protocol.own.history_log import (
     encode_history,
 )
 from protocol.own.state_log import STATE_TOPIC
-from protocol.partition import partition_for
+from protocol.partition import OFFSETS_TOPIC, partition_for
 from shim.admin.commands.history_elsewhere import HISTORY_ELSEWHERE
-from shim.log import OFFSETS_TOPIC, LogSettings, OffsetsLog, PartitionWrite
+from shim.log import LogSettings, OffsetsLog, PartitionWrite
 from shim.log.directory.places import Place, Places
 from shim.log.disk.files import Files
 from tests.admin.running import TIMESTAMP, Result, commit_record, log

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from protocol.offsets_log import (
+    CommittedOffset,
     GroupMetadataKey,
     GroupMetadataValue,
     MemberMetadata,
@@ -23,15 +24,14 @@ from protocol.offsets_log import (
 from protocol.own.position import Position, position_header
 from protocol.own.record_sets import EndOfTransaction, TransactionalSet
 from protocol.own.state_log import STATE_TOPIC, GroupHandsKey, GroupHandsValue, Hands, Step, encode_state
-from protocol.partition import partition_for
+from protocol.partition import OFFSETS_TOPIC, partition_for
 from protocol.records.batches import encode_batch
+from protocol.topic_partition import TopicPartition
 from shim.admin.transfer import exporting, importing
 from shim.admin.transfer.broker_offsets import read_broker
 from shim.admin.transfer.exporting import export_to_folders, verify_export
 from shim.admin.transfer.group_offsets import GroupOffsets, offset_commit_value
-from shim.coordinator.state.offset_table import CommittedOffset
-from shim.log import OFFSETS_TOPIC, LogError, OffsetsLog, PartitionWrite
-from shim.log.disk.checkpoint import TopicPartition
+from shim.log import LogError, OffsetsLog, PartitionWrite
 from shim.log.disk.files import Files
 from tests.admin.running import SILENT, TIMESTAMP, commit_record, log, served, write_log
 from tests.log.lost_files import LostFiles

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from shim.log.disk.checkpoint import CLEANER_OFFSET_CHECKPOINT, TopicPartition, read_checkpoint, write_checkpoint
+from protocol.topic_partition import TopicPartition
+from shim.log.disk.checkpoint import CLEANER_OFFSET_CHECKPOINT, read_checkpoint, write_checkpoint
 from shim.log.disk.layout import segment_base_offsets, segment_name
 from tests.admin.damaging import DATA_DIR, FOLDER, compact, log_of, overwrite, repaired
 

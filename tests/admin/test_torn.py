@@ -8,10 +8,11 @@ from typing import NamedTuple
 
 import pytest
 
+from protocol.topic_partition import TopicPartition
 from shim.admin.at_rest.walk import Damage
 from shim.log import CorruptLog, LogSettings, OffsetsLog, PartitionWrite
 from shim.log.directory.handover import CLEAN_SHUTDOWN, LOOSE_FLUSH
-from shim.log.disk.checkpoint import RECOVERY_POINT_CHECKPOINT, TopicPartition, write_checkpoint
+from shim.log.disk.checkpoint import RECOVERY_POINT_CHECKPOINT, write_checkpoint
 from shim.log.disk.layout import segment_name
 from tests.admin.damaging import DATA_DIR, FOLDER, examined, log_of, overwrite, places
 from tests.admin.running import TIMESTAMP, commit_record

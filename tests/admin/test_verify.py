@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from protocol.own.history_log import HISTORY_TOPIC
-from protocol.partition import partition_for
+from protocol.partition import OFFSETS_TOPIC, partition_for
 from protocol.records.batches import encode_batch
 from protocol.records.compression import Compression
-from shim.log import OFFSETS_TOPIC, DataDir, LogSettings, OffsetsLog, PartitionWrite
+from shim.log import DataDir, LogSettings, OffsetsLog, PartitionWrite
 from shim.log.disk.checkpoint import CLEANER_OFFSET_CHECKPOINT
 from shim.log.disk.files import Files
 from tests.admin.running import TIMESTAMP, commit_record, log, log_in_a_process, plainly, served, write_log

@@ -16,9 +16,9 @@ from protocol.messages.offset_fetch import (
     OffsetFetchRequestTopics,
 )
 from protocol.own.history_log import HISTORY_TOPIC
+from protocol.partition import OFFSETS_TOPIC
 from shim.config import Settings
 from shim.coordinator import GroupCoordinator
-from shim.log import OFFSETS_TOPIC
 from tests.api.driving import answer, services
 from tests.runtime.running import CALLER, running
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import struct
 
 from protocol.commit_rows import CommitRows
-from protocol.offsets_log import OffsetCommitKey, OffsetCommitValue
+from protocol.offsets_log import CommittedOffset, OffsetCommitKey, OffsetCommitValue
 from protocol.own.position import Producer
-from shim.coordinator.state.offset_table import CommittedOffset
 from shim.coordinator.state.offsets import Before, Offsets
 
 TIME = 1_767_225_600_000

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable
 
 import pytest
 
-from shim.coordinator.state.offset_table import CommittedOffset, OffsetTable
+from protocol.offsets_log import CommittedOffset
+from shim.coordinator.state.offset_table import OffsetTable
 from shim.coordinator.state.topic_offsets import TopicOffsets
 
 INT32_MIN, INT32_MAX = -(2**31), 2**31 - 1

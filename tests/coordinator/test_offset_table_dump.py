@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from protocol.errors import DecodeError
-from shim.coordinator.state.offset_table import CommittedOffset, OffsetTable
+from protocol.offsets_log import CommittedOffset
+from shim.coordinator.state.offset_table import OffsetTable
 from tests.examples import examples
 
 OFFSET = CommittedOffset(5, 6, "", 7)

@@ -4,7 +4,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from shim.coordinator.state.offset_table import CommittedOffset, OffsetTable
+from protocol.offsets_log import CommittedOffset
+from shim.coordinator.state.offset_table import OffsetTable
 from tests.examples import examples
 
 INT32 = st.integers(-(2**31), 2**31 - 1)

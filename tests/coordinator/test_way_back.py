@@ -8,9 +8,9 @@ from typing import Final
 import pytest
 
 from protocol.own.state_log import NO_OFFSET, About, Hands, Step, WrittenValue
+from protocol.topic_partition import TopicPartition
 from shim.coordinator import OffsetReset
 from shim.coordinator.state.offsets import Moved
-from shim.log.disk.checkpoint import TopicPartition
 from shim.migration.own_offsets import own_offsets
 from tests.kafka_log.deciding import Deciding
 

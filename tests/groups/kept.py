@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from protocol.own.history_log import HISTORY_TOPIC, HistoryRecord, encode_history
+from protocol.partition import OFFSETS_TOPIC
 from shim.config import Settings, parse_servers
 from shim.kafka_log.history.reading import TopicHistoryLog
 from shim.kafka_log.history.writing import HistoryTopic, RecordSets
 from shim.kafka_log.owning.producer_ids import ProducerIds
-from shim.log import OFFSETS_TOPIC, OffsetsLog
+from shim.log import OffsetsLog
 from shim.log.offsets_log import PartitionWrite
 from shim.log.settings import LogSettings
 from shim.runtime.history_log import HistoryLog, LocalHistoryLog

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from protocol.errors import ErrorCode
+from protocol.topic_partition import TopicPartition
 from shim.groups.changing import Changing
 from shim.groups.deleting import Deleting
 from shim.groups.resetting import Resetting
 from shim.groups.words import NO_OFFSET, Change, NotCertain, Refused
-from shim.log.disk.checkpoint import TopicPartition
 from shim.migration.hands.placements import Whose
 from shim.offsets.cluster.brokers import BrokerRefused
 from shim.runtime import Clock

@@ -19,11 +19,12 @@ from protocol.records.batches import (
     encode_batch,
     framed_batch,
 )
+from protocol.topic_partition import TopicPartition
 from shim.log import flush, settling
 from shim.log.directory.data_dir import DataDir
 from shim.log.directory.handover import CLEAN_SHUTDOWN
 from shim.log.directory.meta_properties import META_NAME
-from shim.log.disk.checkpoint import RECOVERY_POINT_CHECKPOINT, TopicPartition, read_checkpoint
+from shim.log.disk.checkpoint import RECOVERY_POINT_CHECKPOINT, read_checkpoint
 from shim.log.disk.layout import segment_name
 from shim.log.disk.names import STAND_IN
 from shim.log.journal import journal, journal_records

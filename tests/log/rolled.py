@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from protocol.partition import OFFSETS_TOPIC
 from shim.log.directory.handover import CLEAN_SHUTDOWN
 from shim.log.disk.checkpoint import RECOVERY_POINT_CHECKPOINT
 from shim.log.disk.files import Files
 from shim.log.disk.layout import segment_name
-from shim.log.offsets_log import OFFSETS_TOPIC, OffsetsLog, PartitionWrite
+from shim.log.offsets_log import OffsetsLog, PartitionWrite
 from shim.log.segments.segment import Segment
 from shim.log.settings import LogSettings
 

@@ -12,16 +12,18 @@ from typing import NamedTuple
 
 import pytest
 
+from protocol.partition import OFFSETS_TOPIC
 from protocol.records.batches import batches, read_header, records_of
+from protocol.topic_partition import TopicPartition
 from shim.log.cleaner.cleaner import Cleaner
 from shim.log.cleaner.cleaning import CleanerSettings
 from shim.log.directory.handover import CLEAN_SHUTDOWN
-from shim.log.disk.checkpoint import RECOVERY_POINT_CHECKPOINT, TopicPartition, read_checkpoint
+from shim.log.disk.checkpoint import RECOVERY_POINT_CHECKPOINT, read_checkpoint
 from shim.log.disk.files import Files
 from shim.log.disk.layout import segment_name
 from shim.log.errors import CorruptLog
 from shim.log.journal.journal import JOURNAL_NAME
-from shim.log.offsets_log import OFFSETS_TOPIC, OffsetsLog
+from shim.log.offsets_log import OffsetsLog
 from tests.log.lost_files import LostFiles
 from tests.log.rolled import NOW, SMALL, append, folder_of, opened, segment_of
 

@@ -12,12 +12,14 @@ from pathlib import Path
 
 import pytest
 
+from protocol.partition import OFFSETS_TOPIC
+from protocol.topic_partition import TopicPartition
 from shim.log import DataDir
 from shim.log.directory.places import PLACES_NAME, Place, Places
-from shim.log.disk.checkpoint import RECOVERY_POINT_CHECKPOINT, TopicPartition, is_in_doubt, read_checkpoint
+from shim.log.disk.checkpoint import RECOVERY_POINT_CHECKPOINT, is_in_doubt, read_checkpoint
 from shim.log.disk.files import Files
 from shim.log.errors import LogError
-from shim.log.offsets_log import OFFSETS_TOPIC, OffsetsLog
+from shim.log.offsets_log import OffsetsLog
 from tests.log.faulty_files import FaultyFiles
 from tests.log.lost_files import LostFiles
 from tests.log.test_log import one, recovered, segment, write

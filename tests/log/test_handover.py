@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from protocol.own.history_log import HISTORY_TOPIC
-from shim.log import OFFSETS_TOPIC, LogSettings, OffsetsLog, PartitionWrite
+from protocol.partition import OFFSETS_TOPIC
+from shim.log import LogSettings, OffsetsLog, PartitionWrite
 from shim.log.directory.handover import CLEAN_SHUTDOWN, LOOSE_FLUSH
 from tests.log.lost_files import LostFiles, PowerFailure
 from tests.log.rolled import NOW

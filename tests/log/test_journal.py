@@ -12,9 +12,10 @@ from pathlib import Path
 import google_crc32c
 import pytest
 
+from protocol.topic_partition import TopicPartition
 from shim.log import LogSettings, OffsetsLog, PartitionWrite
 from shim.log.directory.handover import CLEAN_SHUTDOWN
-from shim.log.disk.checkpoint import RECOVERY_POINT_CHECKPOINT, TopicPartition, read_checkpoint
+from shim.log.disk.checkpoint import RECOVERY_POINT_CHECKPOINT, read_checkpoint
 from shim.log.disk.files import Files
 from shim.log.errors import CorruptLog, LogError
 from shim.log.journal import journal as journal_module

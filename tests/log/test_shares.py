@@ -10,6 +10,7 @@ from typing import Final
 
 import pytest
 
+from protocol.topic_partition import TopicPartition
 from shim.admin.at_rest.data_dir import data_dir_at_rest, data_dir_to_read
 from shim.admin.at_rest.journal import ends_in_journal
 from shim.log import LogError, OffsetsLog, PartitionWrite, Share
@@ -19,7 +20,6 @@ from shim.log.directory.shares import end_in_good_order
 from shim.log.disk.checkpoint import (
     CLEANER_OFFSET_CHECKPOINT,
     RECOVERY_POINT_CHECKPOINT,
-    TopicPartition,
     read_checkpoint,
     write_checkpoint,
 )

@@ -10,11 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from protocol.partition import OFFSETS_TOPIC
 from protocol.records.batches import batches, encode_batch
-from shim.log import OFFSETS_TOPIC, CorruptLog, LogSettings, OffsetsLog, PartitionWrite, RecoveryNeeded
+from protocol.topic_partition import TopicPartition
+from shim.log import CorruptLog, LogSettings, OffsetsLog, PartitionWrite, RecoveryNeeded
 from shim.log.cleaner.cleaner import Cleaner
 from shim.log.cleaner.cleaning import CleanerSettings
-from shim.log.disk.checkpoint import TopicPartition
 from shim.log.disk.files import Files
 from shim.log.partition.snapshot import PartitionSnapshots, Snapshot, snapshot_name
 from shim.log.segments.active import LastBatch

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from protocol.topic_partition import TopicPartition
 from shim.log import LogSettings, MayWait, OffsetsLog, PartitionWrite
-from shim.log.disk.checkpoint import TopicPartition
 from shim.log.disk.files import Files
 from shim.log.journal import waiting as waiting_module
 from shim.log.journal.journal import JOURNAL_NAME, Journal

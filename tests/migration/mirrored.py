@@ -23,13 +23,13 @@ from protocol.messages.offset_delete import (
     OffsetDeleteRequestTopic,
 )
 from protocol.own.state_log import Hands
+from protocol.partition import OFFSETS_TOPIC
+from protocol.topic_partition import TopicPartition
 from shim.config import Settings, parse_servers
 from shim.coordinator import GroupCoordinator
 from shim.demo.parts import Broker
 from shim.demo.parts import Cluster as Brokers
 from shim.following import TransactionFollower
-from shim.log import OFFSETS_TOPIC
-from shim.log.disk.checkpoint import TopicPartition
 from shim.migration.mirror.mirror import Mirror
 from shim.offsets.cluster.groups import ClusterGroups, Committed, RefusedPartition
 from shim.offsets.cluster.kept_brokers import KeptBrokers

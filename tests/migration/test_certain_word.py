@@ -11,8 +11,8 @@ from protocol.errors import ErrorCode
 from protocol.group_kinds import CLASSIC
 from protocol.own.history_log import HISTORY_TOPIC
 from protocol.own.state_log import STATE_TOPIC
+from protocol.partition import OFFSETS_TOPIC
 from shim.config import Settings
-from shim.log import OFFSETS_TOPIC
 from shim.migration.dual.lookup import Lookup
 from shim.migration.hands.placements import Placements, Whose
 from shim.migration.migration import Migration

@@ -18,13 +18,13 @@ from confluent_kafka import Producer
 
 from protocol.errors import ErrorCode
 from protocol.messages.offset_commit import OffsetCommitRequestPartition
+from protocol.offsets_log import CommittedOffset
 from protocol.own.state_log import Hands, Step
+from protocol.partition import OFFSETS_TOPIC
+from protocol.topic_partition import TopicPartition
 from shim.coordinator import GroupCoordinator, Outcome
-from shim.coordinator.state.offset_table import CommittedOffset
 from shim.demo.parts import Broker
 from shim.following import TransactionFollower
-from shim.log import OFFSETS_TOPIC
-from shim.log.disk.checkpoint import TopicPartition
 from shim.migration.own_offsets import own_offsets
 from shim.offsets.cluster.describing import LiveGroup
 from shim.offsets.cluster.groups import Committed

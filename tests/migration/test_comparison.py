@@ -11,11 +11,11 @@ from protocol.messages.offset_commit import (
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
+from protocol.offsets_log import CommittedOffset
 from protocol.own.state_log import Hands
+from protocol.topic_partition import TopicPartition
 from shim.config import Settings
 from shim.coordinator import Asker, Caller, GroupCoordinator
-from shim.coordinator.state.offset_table import CommittedOffset
-from shim.log.disk.checkpoint import TopicPartition
 from shim.migration.mirror.mirror import Mirror
 from shim.offsets.cluster.groups import ClusterGroups, Committed
 from shim.runtime import Runtime

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from shim.coordinator.state.offset_table import CommittedOffset
-from shim.log.disk.checkpoint import TopicPartition
+from protocol.offsets_log import CommittedOffset
+from protocol.topic_partition import TopicPartition
 from shim.migration.mirror.contested import Contested
 from shim.offsets.cluster.groups import Committed
 

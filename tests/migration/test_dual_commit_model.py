@@ -14,8 +14,8 @@ import pytest
 
 from compat import zookeeper as layout
 from protocol.own.state_log import STATE_TOPIC, Step
+from protocol.topic_partition import TopicPartition
 from shim.coordinator import GroupCoordinator, GroupEvent
-from shim.log.disk.checkpoint import TopicPartition
 from shim.migration.own_offsets import own_offsets
 from tests.migration.simulated import virtual_time
 from tests.migration.simulated.disk import WritesOf

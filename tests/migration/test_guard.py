@@ -16,10 +16,10 @@ from protocol.group_kinds import OTHER_KINDS, Kind, kind_of
 from protocol.messages.offset_commit import OffsetCommitRequestPartition
 from protocol.offsets_log import GroupMetadataValue, MemberMetadata
 from protocol.own.state_log import Hands
+from protocol.partition import OFFSETS_TOPIC
+from protocol.topic_partition import TopicPartition
 from shim.demo.parts import Broker
 from shim.following import TransactionFollower
-from shim.log import OFFSETS_TOPIC
-from shim.log.disk.checkpoint import TopicPartition
 from shim.migration.mirror.guard import Guard
 from shim.offsets.cluster.describing import Listed, LiveGroup
 from shim.offsets.cluster.groups import ClusterGroups, Committed

@@ -7,8 +7,8 @@ import re
 
 import pytest
 
-from shim.coordinator.state.offset_table import CommittedOffset
-from shim.log.disk.checkpoint import TopicPartition
+from protocol.offsets_log import CommittedOffset
+from protocol.topic_partition import TopicPartition
 from shim.migration.compared import MOST_SHOWN
 from shim.migration.mirror.held import Held
 from shim.offsets.cluster.groups import Committed

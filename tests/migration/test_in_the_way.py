@@ -10,10 +10,10 @@ from unittest.mock import AsyncMock, Mock
 import pytest
 
 from protocol.messages.describe_groups import DescribedGroup
+from protocol.offsets_log import CommittedOffset
 from protocol.own.state_log import Step
+from protocol.topic_partition import TopicPartition
 from shim.config import Settings
-from shim.coordinator.state.offset_table import CommittedOffset
-from shim.log.disk.checkpoint import TopicPartition
 from shim.migration.hands.placements import Placement, Whose
 from shim.migration.hindrances import Hindrances
 from shim.migration.moving.hand_over import HandOver

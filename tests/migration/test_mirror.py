@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from protocol.messages.offset_commit import OffsetCommitRequestPartition
+from protocol.offsets_log import CommittedOffset
 from protocol.own.state_log import Hands
-from shim.coordinator.state.offset_table import CommittedOffset
+from protocol.topic_partition import TopicPartition
 from shim.demo.parts import Broker
-from shim.log.disk.checkpoint import TopicPartition
 from shim.migration.mirror.guard import Guard
 from shim.migration.mirror.last_written import Written
 from shim.migration.mirror.mirror import Mirror

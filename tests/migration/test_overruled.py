@@ -21,9 +21,9 @@ from protocol.messages.offset_delete import (
     OffsetDeleteRequestPartition,
     OffsetDeleteRequestTopic,
 )
+from protocol.partition import OFFSETS_TOPIC
 from shim.demo.parts import Broker
 from shim.following import TransactionFollower
-from shim.log import OFFSETS_TOPIC
 from shim.migration.mirror.guard import Guard
 from shim.offsets.store import StoreUnavailable
 from shim.runtime import snapshots

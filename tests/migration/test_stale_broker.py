@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from protocol.messages import find_coordinator
+from protocol.topic_partition import TopicPartition
 from shim.demo.parts import Cluster
-from shim.log.disk.checkpoint import TopicPartition
 from shim.offsets.cluster.groups import ClusterGroups
 from tests.cluster.conftest import coordinators
 from tests.conftest import TopicFactory

@@ -17,8 +17,8 @@ from protocol.messages.offset_delete import (
     OffsetDeleteRequestTopic,
 )
 from protocol.own.state_log import STATE_TOPIC
+from protocol.partition import OFFSETS_TOPIC
 from shim.coordinator import GroupCoordinator, Outcome
-from shim.log import OFFSETS_TOPIC
 from shim.migration.dual.log_side import LogSide
 from shim.offsets.store import Partition
 from shim.runtime.own_ticket import OwnTicket

@@ -14,11 +14,10 @@ import pytest
 from protocol.api import Api
 from protocol.errors import ErrorCode
 from protocol.messages import describe_groups, describe_producers, find_coordinator, list_groups, metadata, offset_fetch
-from protocol.partition import partition_for
+from protocol.partition import OFFSETS_TOPIC, partition_for
+from protocol.topic_partition import TopicPartition
 from protocol.wire import ZERO_UUID
 from shim.config import HostPort, Settings
-from shim.log import OFFSETS_TOPIC
-from shim.log.disk.checkpoint import TopicPartition
 from shim.offsets.cluster import leaders as room
 from shim.offsets.cluster.brokers import BrokerRefused, Brokers
 from shim.offsets.cluster.groups import ClusterGroups

@@ -11,7 +11,8 @@ from typing import Any, NamedTuple, Self
 from protocol.errors import ErrorCode
 from protocol.own.history_log import HISTORY_TOPIC
 from protocol.own.state_log import STATE_TOPIC
-from shim.log import OFFSETS_TOPIC, LogSettings, MayWait, OffsetsLog, PartitionWrite
+from protocol.partition import OFFSETS_TOPIC
+from shim.log import LogSettings, MayWait, OffsetsLog, PartitionWrite
 from tests.log.faulty_files import FaultyFiles
 
 WAIT_SECONDS = 60.0

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from protocol.partition import OFFSETS_TOPIC
+from protocol.topic_partition import TopicPartition
 from shim.config import Settings
-from shim.log import OFFSETS_TOPIC
 from shim.log.cleaner.cleaner import Cleaner
 from shim.log.cleaner.cleaning import CleanerStats
 from shim.log.cleaner.retention import Retention
 from shim.log.cleaner.throttler import CleaningStopped
-from shim.log.disk.checkpoint import TopicPartition
 from shim.log.disk.files import Files
 from shim.runtime import Clock, open_log
 from shim.runtime.cleaning_thread import CleaningThread

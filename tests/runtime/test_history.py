@@ -17,9 +17,10 @@ from protocol.messages.offset_commit import (
 )
 from protocol.own.history_log import HISTORY_TOPIC, HistoryRecord, OffsetHistoryKey, OffsetHistoryValue, decode_history
 from protocol.own.state_log import STATE_TOPIC
+from protocol.partition import OFFSETS_TOPIC
 from shim.config import Settings
 from shim.coordinator import Caller, CoordinatorSettings
-from shim.log import OFFSETS_TOPIC, LogError, OffsetsLog
+from shim.log import LogError, OffsetsLog
 from shim.log.cleaner.retention import Retention
 from shim.log.journal.journal import JOURNAL_NAME
 from shim.runtime import local, open_log

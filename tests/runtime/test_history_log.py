@@ -11,11 +11,12 @@ from typing import Final
 import pytest
 
 from protocol.own.history_log import HISTORY_TOPIC, OffsetHistoryKey, OffsetHistoryValue, encode_history
+from protocol.partition import OFFSETS_TOPIC
 from protocol.records.batches import Record, batches, decode_records
 from shim.groups import history
 from shim.groups.history import History
 from shim.groups.words import Moved
-from shim.log import OFFSETS_TOPIC, OffsetsLog
+from shim.log import OffsetsLog
 from shim.log.disk.files import Files
 from shim.log.disk.layout import segment_name
 from shim.log.offsets_log import PartitionWrite

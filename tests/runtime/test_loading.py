@@ -11,9 +11,10 @@ import pytest
 
 from protocol.errors import ErrorCode
 from protocol.own.history_log import HISTORY_TOPIC
+from protocol.partition import OFFSETS_TOPIC
 from shim.config import Settings
 from shim.coordinator import CoordinatorSettings
-from shim.log import OFFSETS_TOPIC, LogError, OffsetsLog, PartitionWrite, settling
+from shim.log import LogError, OffsetsLog, PartitionWrite, settling
 from shim.log.disk.files import Files
 from shim.log.disk.layout import segment_name
 from shim.runtime import Clock, LocalBackend, Runtime, open_log

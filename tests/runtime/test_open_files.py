@@ -14,7 +14,7 @@ TIMEOUT_SECONDS = 60
 SERVE = """
 from protocol.own.history_log import HISTORY_TOPIC
 from shim.config import Settings
-from shim.log import OFFSETS_TOPIC
+from protocol.partition import OFFSETS_TOPIC
 from shim.runtime import open_log
 log = open_log(Path(sys.argv[1]), Settings(offsets_topic_num_partitions=200))
 for topic in (OFFSETS_TOPIC, HISTORY_TOPIC):

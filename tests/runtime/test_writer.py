@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from protocol.own.history_log import HISTORY_TOPIC
-from shim.log import OFFSETS_TOPIC
+from protocol.partition import OFFSETS_TOPIC
 from shim.runtime import Clock
 from shim.runtime.local_ends import LocalEnds
 from shim.runtime.snapshots import Snapshots

@@ -22,17 +22,18 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
+from protocol.partition import OFFSETS_TOPIC
+from protocol.topic_partition import TopicPartition
 from shim.admin.at_rest.data_dir import DataDir, read_data_dir, refuse_existing, see_journal_if_at_rest
 from shim.admin.at_rest.examine import Examination, examine
 from shim.admin.at_rest.journal import ends_in_journal, waiting_in_journal
 from shim.admin.errors import BrokenOff, NotDone
 from shim.admin.files_to_read import FilesToRead
 from shim.admin.progress import Progress
-from shim.log import OFFSETS_TOPIC
 from shim.log.directory.handover import leave_clean, recovery_points
 from shim.log.directory.meta_properties import META_NAME
 from shim.log.directory.places import PLACES_NAME
-from shim.log.disk.checkpoint import RECOVERY_POINT_CHECKPOINT, TopicPartition, replace_file, write_checkpoint
+from shim.log.disk.checkpoint import RECOVERY_POINT_CHECKPOINT, replace_file, write_checkpoint
 from shim.log.disk.files import Files
 from shim.log.disk.layout import make_data_dir, segment_base_offsets, segment_name
 from shim.log.disk.names import stands_in

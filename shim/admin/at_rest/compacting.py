@@ -6,14 +6,16 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
+from protocol.partition import OFFSETS_TOPIC
+from protocol.topic_partition import TopicPartition
 from shim.admin.at_rest.data_dir import OTHER_FILES, DataDir, read_data_dir
 from shim.admin.errors import NotDone
 from shim.admin.progress import Progress
-from shim.log import OFFSETS_TOPIC, LogError, OffsetsLog
+from shim.log import LogError, OffsetsLog
 from shim.log.cleaner.cleaner import Cleaner
 from shim.log.cleaner.cleaning import CleanerSettings, CleanerStats
 from shim.log.cleaner.compaction import Dirtiness, dirtiness
-from shim.log.disk.checkpoint import CLEANER_OFFSET_CHECKPOINT, TopicPartition, read_checkpoint
+from shim.log.disk.checkpoint import CLEANER_OFFSET_CHECKPOINT, read_checkpoint
 from shim.log.disk.files import Files
 from shim.log.disk.layout import segment_base_offsets, segment_name
 from shim.log.disk.open_files import allow_open_files

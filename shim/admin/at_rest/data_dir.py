@@ -10,16 +10,18 @@ from typing import Final, NamedTuple
 
 from protocol.own.history_log import HISTORY_TOPIC
 from protocol.own.state_log import STATE_TOPIC
+from protocol.partition import OFFSETS_TOPIC
+from protocol.topic_partition import TopicPartition
 from shim.admin.at_rest.journal import journals_that_count, redo_journal, see_journal
 from shim.admin.errors import BrokenOff
 from shim.admin.files_to_read import FilesToRead
-from shim.log import OFFSETS_TOPIC, LogError
+from shim.log import LogError
 from shim.log.directory.data_dir import LOCK_NAME, DataDirLock
 from shim.log.directory.handover import LOOSE_FLUSH, closed_clean, recovery_points
 from shim.log.directory.meta_properties import refuse_brokers_folder, refuse_log_on_topics
 from shim.log.directory.places import PLACES_NAME
 from shim.log.directory.shares import Noted
-from shim.log.disk.checkpoint import RECOVERY_POINT_CHECKPOINT, TopicPartition
+from shim.log.disk.checkpoint import RECOVERY_POINT_CHECKPOINT
 from shim.log.disk.files import Files
 from shim.log.disk.layout import partitions_in
 from shim.log.disk.open_files import allow_open_files

@@ -9,12 +9,13 @@ from typing import Final, NamedTuple
 
 from protocol.offsets_log import UnknownKey, decode_key
 from protocol.own.history_log import HISTORY_TOPIC, is_known
-from protocol.partition import partition_for
+from protocol.partition import OFFSETS_TOPIC, partition_for
+from protocol.topic_partition import TopicPartition
 from shim.admin.at_rest.data_dir import DataDir
 from shim.admin.at_rest.walk import Damage, Located, TornTail, fault_for, walk
 from shim.admin.progress import Advancing, Progress
-from shim.log import OFFSETS_TOPIC, LogError
-from shim.log.disk.checkpoint import CLEANER_OFFSET_CHECKPOINT, TopicPartition, read_checkpoint
+from shim.log import LogError
+from shim.log.disk.checkpoint import CLEANER_OFFSET_CHECKPOINT, read_checkpoint
 from shim.log.disk.files import Files
 from shim.log.disk.layout import index_name
 from shim.log.recovery.torn_tail import Known

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
+from protocol.topic_partition import TopicPartition
 from shim.admin.files_to_read import FilesToRead
 from shim.counted import counted
 from shim.log.directory.handover import closed_clean
 from shim.log.directory.shares import Noted, gather, noted_by_all, redo_journals, remove_shares, share_folders
-from shim.log.disk.checkpoint import TopicPartition
 from shim.log.disk.files import Files
 from shim.log.journal.journal import JOURNAL_NAME, Redone
 from shim.log.journal.journal_records import WaitingEntry, read_entries, read_waiting

@@ -10,10 +10,10 @@ from typing import Final, NamedTuple
 from protocol.errors import DecodeError
 from protocol.offsets_log import UnknownKey, decode_key
 from protocol.records.batches import BatchError, Record, check_crc, read_header, records_of
+from protocol.topic_partition import TopicPartition
 from shim.admin.at_rest.data_dir import DataDir
 from shim.admin.at_rest.examine import Examination, Examined
 from shim.admin.at_rest.walk import Damage, Located, TornTail, fault_for, walk
-from shim.log.disk.checkpoint import TopicPartition
 from shim.log.disk.files import Files
 from shim.log.recovery.torn_tail import Known
 from shim.log.segments.swap import base_offset_of, is_swap, standing_segments

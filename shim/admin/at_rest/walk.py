@@ -10,8 +10,8 @@ from protocol.errors import DecodeError
 from protocol.offsets_log import decode_key, decode_value
 from protocol.own.history_log import HISTORY_TOPIC, decode_history
 from protocol.own.state_log import STATE_TOPIC, decode_state
+from protocol.partition import OFFSETS_TOPIC
 from protocol.records.batches import LENGTH_OVERHEAD, UnsupportedBatch, read_header
-from shim.log import OFFSETS_TOPIC
 from shim.log.disk.files import Files
 from shim.log.disk.layout import segment_name
 from shim.log.recovery.torn_tail import Known, why_not_torn

@@ -15,15 +15,14 @@ from protocol.offsets_log import GroupMetadataKey, OffsetCommitKey
 from protocol.own.history_log import COMMITTED, HISTORY_TOPIC, OffsetHistoryKey
 from protocol.own.position import Producer
 from protocol.own.state_log import STATE_TOPIC
-from protocol.partition import partition_for
+from protocol.partition import OFFSETS_TOPIC, partition_for
+from protocol.topic_partition import TopicPartition
 from shim.admin.at_rest.data_dir import DataDir, data_dir_to_read
 from shim.admin.at_rest.walk import Damage, Located, TornTail, fault_of_batch, walk
 from shim.admin.commands.console import SOMETHING_WRONG, Refused, data_dir_option, in_one_line
 from shim.admin.commands.history_elsewhere import tell_of_history_elsewhere
 from shim.admin.commands.records_shown import Logged, as_json, as_text, key_of, read_as
 from shim.counted import counted
-from shim.log import OFFSETS_TOPIC
-from shim.log.disk.checkpoint import TopicPartition
 from shim.log.disk.files import Files
 from shim.log.recovery.torn_tail import Known
 from shim.log.segments.transactions import transaction_of

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from protocol.partition import OFFSETS_TOPIC
 from protocol.records.batches import (
     LENGTH_OVERHEAD,
     NO_PRODUCER_ID,
@@ -25,7 +26,7 @@ from protocol.records.batches import (
 from protocol.records.compression import MAX_DECOMPRESSED_SIZE
 from protocol.records.message_layout import PREFIX_SIZE
 from protocol.records.message_sets import decode_message_set, read_messages
-from shim.log import OFFSETS_TOPIC, CorruptLog
+from shim.log import CorruptLog
 from shim.log.disk.files import Files
 from shim.log.segments.segment import find_sound_batch
 

@@ -8,13 +8,12 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from protocol.offsets_log import NO_TIMESTAMP, OffsetCommitKey, encode_key, encode_value
-from protocol.partition import partition_for
+from protocol.partition import OFFSETS_TOPIC, partition_for
 from protocol.records.batches import Record, encode_records
 from shim.admin.at_rest.data_dir import refuse_existing
 from shim.admin.progress import Advancing, Progress
 from shim.admin.transfer.broker_offsets import read_broker
 from shim.admin.transfer.group_offsets import GroupOffsets, differences, offset_commit_value
-from shim.log import OFFSETS_TOPIC
 from shim.log.disk.files import Files
 from shim.log.disk.layout import make_data_dir, segment_name
 from shim.offsets.cluster.groups import Committed

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from protocol.offsets_log import GroupMetadataValue, OffsetCommitKey, OffsetCommitValue
+from protocol.offsets_log import CommittedOffset, GroupMetadataValue, OffsetCommitKey, OffsetCommitValue
 from protocol.own.position import Position, Producer
+from protocol.partition import OFFSETS_TOPIC
+from protocol.topic_partition import TopicPartition
 from shim.admin.at_rest.data_dir import DataDir
 from shim.admin.at_rest.examine import size_of_segments
 from shim.admin.at_rest.walk import Damage, Located, fault_for, walk
 from shim.admin.progress import Progress
 from shim.coordinator import Key, Value
-from shim.coordinator.state.offset_table import CommittedOffset
 from shim.coordinator.state.offsets import Offsets
-from shim.log import OFFSETS_TOPIC, CorruptLog
-from shim.log.disk.checkpoint import TopicPartition
+from shim.log import CorruptLog
 from shim.log.disk.files import Files
 from shim.log.recovery.recovery import logged_records
 from shim.offsets.cluster.groups import Committed

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
+from protocol.topic_partition import TopicPartition
 from shim.admin.progress import Progress
 from shim.admin.transfer.group_offsets import GroupOffsets, differences
-from shim.log.disk.checkpoint import TopicPartition
 from shim.offsets.cluster.brokers import Brokers
 from shim.offsets.cluster.describing import NOBODY
 from shim.offsets.cluster.groups import ClusterGroups, Committed

@@ -12,8 +12,8 @@ from protocol.messages.offset_fetch import (
     OffsetFetchResponsePartitions,
     OffsetFetchResponseTopics,
 )
-from protocol.offsets_log import OffsetCommitKey
-from shim.coordinator.state.offset_table import CommittedOffset, OffsetTable
+from protocol.offsets_log import CommittedOffset, OffsetCommitKey
+from shim.coordinator.state.offset_table import OffsetTable
 from shim.coordinator.state.partition_state import PartitionState
 
 _NONE: Final = CommittedOffset(-1, -1, "", -1)

@@ -11,10 +11,15 @@ from collections.abc import Iterator, Mapping
 from itertools import zip_longest
 from typing import Any, NamedTuple
 
-from protocol.offsets_log import GroupMetadataKey, GroupMetadataValue, OffsetCommitKey, OffsetCommitValue
+from protocol.offsets_log import (
+    CommittedOffset,
+    GroupMetadataKey,
+    GroupMetadataValue,
+    OffsetCommitKey,
+    OffsetCommitValue,
+)
 from protocol.own.position import Position, Producer
 from protocol.own.state_log import GroupHandsValue, WrittenKey, WrittenValue
-from shim.coordinator.state.offset_table import CommittedOffset
 from shim.coordinator.state.partition_state import PartitionState
 
 

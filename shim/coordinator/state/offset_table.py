@@ -10,10 +10,9 @@ from struct import Struct
 from typing import Final
 
 from protocol.commit_rows import CommitRows
+from protocol.offsets_log import CommittedOffset
 from shim.coordinator.state.dump_reader import DumpReader
-from shim.coordinator.state.topic_offsets import CommittedOffset, TopicOffsets
-
-__all__ = ["CommittedOffset", "OffsetTable"]
+from shim.coordinator.state.topic_offsets import TopicOffsets
 
 # Magic, version, number of groups, number of entries.
 _HEAD: Final = Struct("<4sHIQ")

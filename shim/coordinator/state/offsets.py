@@ -10,10 +10,10 @@ from collections.abc import Collection, Mapping, Set
 from typing import Any, Final
 
 from protocol.commit_rows import CommitRows
-from protocol.offsets_log import OffsetCommitKey, OffsetCommitValue
+from protocol.offsets_log import CommittedOffset, OffsetCommitKey, OffsetCommitValue
 from protocol.own.position import Position, Producer
 from protocol.own.topic_log import Settled
-from shim.coordinator.state.offset_table import CommittedOffset, OffsetTable
+from shim.coordinator.state.offset_table import OffsetTable
 from shim.coordinator.state.overruled import OverruledOffsets
 from shim.coordinator.state.transactions import Transactions
 

@@ -11,22 +11,13 @@ from collections.abc import Iterator
 from functools import lru_cache
 from itertools import compress
 from struct import Struct
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, TypeVar
 
 from protocol.commit_rows import OFFSET_AT, ROW_SIZE, CommitRows
+from protocol.offsets_log import CommittedOffset
 from shim.coordinator.state.dump_reader import DumpReader
 
 T = TypeVar("T")
-
-
-class CommittedOffset(NamedTuple):
-    """A committed offset. `leader_epoch` is -1 when unknown; times are milliseconds since the epoch, -1 for none."""
-
-    offset: int
-    leader_epoch: int
-    metadata: str
-    commit_timestamp: int
-    expire_timestamp: int = -1
 
 
 # Flags, offset, leader epoch, commit timestamp. Clients choose the numbers freely, so none of them can stand for an

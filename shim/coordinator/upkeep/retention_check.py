@@ -3,11 +3,10 @@
 from collections.abc import Iterator
 from typing import Final
 
-from protocol.offsets_log import GroupMetadataKey, OffsetCommitKey
+from protocol.offsets_log import CommittedOffset, GroupMetadataKey, OffsetCommitKey
 from shim.coordinator.decision import Decision
 from shim.coordinator.outcome import NOBODY, Asker, Outcome, RetentionStep
 from shim.coordinator.state.group import Group, GroupState
-from shim.coordinator.state.offset_table import CommittedOffset
 from shim.coordinator.state.partition_state import PartitionState
 from shim.coordinator.upkeep.steps import AT_ONCE, DELETED, step
 

@@ -8,11 +8,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from protocol.own.state_log import GroupChangeKey, GroupHandsValue
 from protocol.own.topic_log import Place
 from protocol.records.batches import BatchHeader
+from protocol.topic_partition import TopicPartition
 from shim.boottime import boottime
 from shim.coordinator import CoordinatorSettings, GroupCoordinator
 from shim.kafka_log.copies.replaying import TopicReplay
 from shim.kafka_log.reading.read_part import ReadPart
-from shim.log import LoggedRecord, TopicPartition
+from shim.log import LoggedRecord
 from shim.runtime.replaying import Home
 
 log = logging.getLogger(__name__)

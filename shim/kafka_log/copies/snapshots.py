@@ -29,6 +29,7 @@ from uuid import uuid4
 
 from protocol.errors import DecodeError
 from protocol.records.batches import BatchError
+from protocol.topic_partition import TopicPartition
 from protocol.wire import ZERO_UUID
 from shim.apart import apart
 from shim.boottime import boottime
@@ -37,7 +38,7 @@ from shim.counted import counted
 from shim.kafka_log.copies.snapshot_format import Anchor, Kept, TopicDump, head_of, read_kept
 from shim.kafka_log.copies.tombstones import SHARE_OF_RETENTION
 from shim.kafka_log.owning.owned_topic import OwnedTopic
-from shim.log import LogError, TopicPartition
+from shim.log import LogError
 from shim.log.disk.checkpoint import is_in_doubt, replace_for_good
 from shim.log.disk.files import Files
 from shim.log.disk.layout import make_data_dir

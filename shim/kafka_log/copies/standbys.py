@@ -17,13 +17,14 @@ from typing import Final
 
 from protocol.own.position import Position
 from protocol.records.batches import BatchHeader
+from protocol.topic_partition import TopicPartition
 from shim.boottime import boottime
 from shim.counted import counted
 from shim.kafka_log.copies.partition_copy import PartitionCopy
 from shim.kafka_log.copies.tombstones import TOO_OLD, Tombstones
 from shim.kafka_log.reading.deletions import read_deletions
 from shim.kafka_log.reading.read_part import NotWhole
-from shim.log import LogError, TopicPartition
+from shim.log import LogError
 from shim.logged_once import LoggedOnce
 from shim.upstream import UpstreamError
 from shim.upstream.topic_reader import Fetched, TopicReader

@@ -9,10 +9,10 @@ from contextlib import aclosing
 from typing import Final
 
 from protocol.own.position import Position
+from protocol.topic_partition import TopicPartition
 from shim.config import Settings
 from shim.kafka_log.history.writing import HistoryTopic
 from shim.kafka_log.reading.patient_reading import read_patiently
-from shim.log import TopicPartition
 from shim.runtime.history_log import HistoryBatch, NoHistory, Part, Take, doubling
 from shim.upstream.cluster import Cluster
 from shim.upstream.topic_reader import TopicReader

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from protocol.own.record_sets import RecordSet, Runs
+from protocol.topic_partition import TopicPartition
 from shim.config import Settings
 from shim.kafka_log.owning.outcomes import outcome
 from shim.kafka_log.owning.producer_ids import ProducerEpoch
@@ -19,7 +20,6 @@ from shim.kafka_log.producing.in_turn import OnCompletion, send_in_turn
 from shim.kafka_log.producing.produced import Produced
 from shim.kafka_log.producing.producer import TopicProducer
 from shim.kafka_log.producing.sequence import ProducerSequence
-from shim.log import TopicPartition
 from shim.log.segments.batching import prepare_batches
 from shim.upstream.cluster import Cluster
 from shim.upstream.errors import UpstreamError

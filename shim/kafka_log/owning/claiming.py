@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from protocol.own.topic_log import Owner, OwnerKey, encode_own
+from protocol.topic_partition import TopicPartition
 from shim.kafka_log.lease import Lease
 from shim.kafka_log.owning.outcomes import Fenced, outcome
 from shim.kafka_log.owning.producer_ids import ProducerEpoch, ProducerIds
@@ -18,7 +19,7 @@ from shim.kafka_log.owning.tenure import Tenure
 from shim.kafka_log.producing.produced import Produced
 from shim.kafka_log.producing.producer import TopicProducer
 from shim.kafka_log.producing.sequence import ProducerSequence
-from shim.log import LogError, TopicPartition
+from shim.log import LogError
 from shim.log.segments.batching import prepare_batches
 from shim.upstream.errors import UpstreamError
 

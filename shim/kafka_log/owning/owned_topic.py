@@ -9,6 +9,7 @@ from contextlib import aclosing
 
 from protocol.own.record_sets import RecordSet, Runs
 from protocol.own.topic_log import Owner
+from protocol.topic_partition import TopicPartition
 from shim.config import Settings
 from shim.kafka_log.lease import LONGEST_SECONDS
 from shim.kafka_log.owning.claiming import Claiming
@@ -20,7 +21,7 @@ from shim.kafka_log.producing.in_turn import OnCompletion, send_in_turn
 from shim.kafka_log.producing.produced import Produced
 from shim.kafka_log.producing.producer import TopicProducer
 from shim.kafka_log.reading.read_part import ReadPart
-from shim.log import LoggedRecord, TopicPartition
+from shim.log import LoggedRecord
 from shim.log.segments.batching import prepare_batches
 from shim.upstream.cluster import Cluster
 from shim.upstream.errors import UpstreamError

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Collection, Coroutine, Mapping
 from typing import Final
 
+from protocol.topic_partition import TopicPartition
 from shim.boottime import boottime
 from shim.config import HostPort
 from shim.counted import counted
@@ -15,7 +16,6 @@ from shim.kafka_log.producing.lanes import Lane
 from shim.kafka_log.producing.newest_leaders import NewestLeaders
 from shim.kafka_log.producing.produced import Verdict
 from shim.kafka_log.producing.requests import ProduceRequests
-from shim.log import TopicPartition
 from shim.upstream.errors import UpstreamError
 from shim.upstream.topic_leaders import LedTopic
 

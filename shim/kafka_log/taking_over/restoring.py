@@ -8,13 +8,14 @@ from concurrent.futures import Executor
 from functools import partial
 
 from protocol.errors import DecodeError
+from protocol.topic_partition import TopicPartition
 from shim.kafka_log.copies.partition_copy import NewCopies, PartitionCopy
 from shim.kafka_log.copies.snapshot_format import Kept
 from shim.kafka_log.copies.snapshots import TopicSnapshots, on_disk
 from shim.kafka_log.copies.tombstones import AgeNotKnown
 from shim.kafka_log.owning.owned_topic import OwnedTopic
 from shim.kafka_log.taking_over.doubts import NOT_THERE, Doubts
-from shim.log import LogError, TopicPartition
+from shim.log import LogError
 from shim.upstream import UpstreamError
 
 log = logging.getLogger(__name__)

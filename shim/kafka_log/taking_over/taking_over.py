@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 
 from protocol.own.state_log import GroupChangeKey, GroupHandsValue
 from protocol.own.topic_log import Place
+from protocol.topic_partition import TopicPartition
 from shim.config import Settings
 from shim.coordinator import CoordinatorSettings, GroupCoordinator
 from shim.counted import counted
@@ -24,7 +25,6 @@ from shim.kafka_log.owning.owned_topic import OwnedTopic
 from shim.kafka_log.taking_over.doubts import Doubts
 from shim.kafka_log.taking_over.restoring import Restoring
 from shim.kafka_log.topics.wanted import TopicsWanted
-from shim.log import TopicPartition
 from shim.metrics import Before, StandbyCounts
 from shim.runtime.progress import Progress
 from shim.upstream import Cluster, UpstreamError

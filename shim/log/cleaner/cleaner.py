@@ -10,10 +10,11 @@ from threading import Event
 from typing import NamedTuple
 
 from protocol.own.position import Producer
+from protocol.topic_partition import TopicPartition
 from shim.log.cleaner.cleaning import CleanerSettings, CleanerStats, CleaningRound
 from shim.log.cleaner.compaction import Dirtiness, dirtiness
 from shim.log.cleaner.throttler import CleaningStopped, Throttler
-from shim.log.disk.checkpoint import CLEANER_OFFSET_CHECKPOINT, TopicPartition, read_cleaned, write_checkpoint
+from shim.log.disk.checkpoint import CLEANER_OFFSET_CHECKPOINT, read_cleaned, write_checkpoint
 from shim.log.disk.files import Files
 from shim.log.errors import CorruptLog, LogError
 from shim.log.partition.partition import PartitionLog

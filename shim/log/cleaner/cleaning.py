@@ -20,6 +20,7 @@ from typing import Final, Self
 
 from protocol.own.position import Producer
 from protocol.records.batches import BatchHeader
+from protocol.topic_partition import TopicPartition
 from shim.config import Settings
 from shim.log.cleaner.compaction import (
     CleanedBatch,
@@ -32,7 +33,6 @@ from shim.log.cleaner.new_segment import NewSegment
 from shim.log.cleaner.offset_map import OffsetMap
 from shim.log.cleaner.stretches import SegmentWalk, Stretch, divided
 from shim.log.cleaner.throttler import CleaningStopped, Throttler
-from shim.log.disk.checkpoint import TopicPartition
 from shim.log.disk.files import Files
 from shim.log.errors import LogError
 from shim.log.partition.partition import PartitionLog

@@ -16,8 +16,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from protocol.records.batches import NO_TIMESTAMP, BatchHeader, rewrite_batch
+from protocol.topic_partition import TopicPartition
 from shim.log.cleaner.throttler import CleaningStopped
-from shim.log.disk.checkpoint import TopicPartition
 from shim.log.disk.files import Files
 from shim.log.errors import CorruptLog, LogError
 from shim.log.partition.partition import PartitionLog

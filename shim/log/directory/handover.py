@@ -17,7 +17,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from shim.log.disk.checkpoint import RECOVERY_POINT_CHECKPOINT, TopicPartition, read_checkpoint, write_checkpoint
+from protocol.topic_partition import TopicPartition
+from shim.log.disk.checkpoint import RECOVERY_POINT_CHECKPOINT, read_checkpoint, write_checkpoint
 from shim.log.disk.files import Files
 from shim.log.disk.layout import has_other_topics
 from shim.log.disk.names import give_anew

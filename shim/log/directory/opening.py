@@ -8,10 +8,10 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import NamedTuple
 
+from protocol.topic_partition import TopicPartition
 from shim.log.directory.data_dir import DataDir
 from shim.log.directory.handover import LOOSE_FLUSH, Handover, closed_clean, recovery_points, take_over
 from shim.log.directory.shares import Share, gather
-from shim.log.disk.checkpoint import TopicPartition
 from shim.log.disk.files import Files
 from shim.log.disk.layout import open_partitions
 from shim.log.journal.journal import Journal, Redone

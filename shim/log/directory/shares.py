@@ -19,12 +19,12 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from protocol.topic_partition import TopicPartition
 from shim.counted import counted
 from shim.log.directory.handover import leave_clean
 from shim.log.disk.checkpoint import (
     CLEANER_OFFSET_CHECKPOINT,
     RECOVERY_POINT_CHECKPOINT,
-    TopicPartition,
     read_checkpoint,
     read_cleaned,
     write_checkpoint,

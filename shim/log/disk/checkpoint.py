@@ -14,8 +14,9 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
+from protocol.topic_partition import TopicPartition
 from shim.log.disk.files import Files
 from shim.log.errors import LogError
 
@@ -28,16 +29,6 @@ CLEANER_OFFSET_CHECKPOINT: Final = "cleaner-offset-checkpoint"
 _logger = logging.getLogger(__name__)
 
 _ENTRY: Final = re.compile(r"(\S+) (0|[1-9]\d{0,9}) (0|[1-9]\d{0,18})")
-
-
-class TopicPartition(NamedTuple):
-    """In words it is what its folder is called, and the transactional id of who writes it to a topic."""
-
-    topic: str
-    partition: int
-
-    def __str__(self) -> str:
-        return f"{self.topic}-{self.partition}"
 
 
 def read_checkpoint(files: Files, path: Path) -> dict[TopicPartition, int]:

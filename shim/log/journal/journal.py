@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from protocol.records.batches import HEADER_SIZE, CorruptBatch, TruncatedBatch, check_crc, read_header
-from shim.log.disk.checkpoint import TopicPartition
+from protocol.topic_partition import TopicPartition
 from shim.log.disk.files import Files
 from shim.log.disk.layout import segment_base_offsets, segment_name
 from shim.log.journal.journal_records import (

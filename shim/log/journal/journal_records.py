@@ -22,7 +22,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 import google_crc32c
 
-from shim.log.disk.checkpoint import TopicPartition
+from protocol.topic_partition import TopicPartition
 from shim.log.errors import LogError
 
 FIRST: Final = 4096

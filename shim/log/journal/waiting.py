@@ -19,7 +19,7 @@ from typing import Final, NamedTuple
 from protocol.own.record_sets import Appended, Runs
 from protocol.records.batches import HEADER_SIZE, encoded_size, frame_records, framed_batch
 from protocol.records.record_runs import frame_runs
-from shim.log.disk.checkpoint import TopicPartition
+from protocol.topic_partition import TopicPartition
 from shim.log.journal.journal_records import EncodedEntry, WaitingEntry, encoded_waiting
 from shim.log.segments.active import LogEnd
 from shim.log.segments.batching import PreparedBatch

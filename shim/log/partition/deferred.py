@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Final
 
 from protocol.own.record_sets import Appended
-from shim.log.disk.checkpoint import TopicPartition
+from protocol.topic_partition import TopicPartition
 from shim.log.errors import LogError, RecoveryNeeded
 from shim.log.journal.journal_records import EncodedEntry, WaitingEntry
 from shim.log.journal.waiting import Waiting

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from protocol.own.record_sets import Appended
-from shim.log.disk.checkpoint import TopicPartition
+from protocol.topic_partition import TopicPartition
 from shim.log.disk.files import Files
 from shim.log.errors import LogError, RecoveryNeeded, SyncFailed
 from shim.log.journal.journal import Journal

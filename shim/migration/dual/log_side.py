@@ -37,7 +37,7 @@ class LogSide:
             found = own_offsets(self.coordinator(group), group)
         except NotReadable as error:
             raise StoreUnavailable(str(error)) from error
-        return {(at.topic, at.partition): each.offset for at, each in found.items() if each.offset >= 0}
+        return {at: each.offset for at, each in found.items() if each.offset >= 0}
 
     def notes(self, group: str) -> Mapping[Partition, WrittenValue]:
         """What is noted of ZooKeeper."""

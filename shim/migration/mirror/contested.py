@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Set
 from typing import Final
 
-from shim.log.disk.checkpoint import TopicPartition
+from protocol.topic_partition import TopicPartition
 from shim.migration.compared import further_on
 from shim.migration.mirror.last_written import Written
 from shim.offsets.cluster.groups import Committed

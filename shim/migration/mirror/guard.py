@@ -12,8 +12,8 @@ from typing import Final, NamedTuple
 
 from protocol.messages.describe_groups import DescribedGroup
 from protocol.own.state_log import Hands
+from protocol.topic_partition import TopicPartition
 from shim.coordinator import GroupCoordinator, NotServed
-from shim.log.disk.checkpoint import TopicPartition
 from shim.logged_once import LoggedOnce
 from shim.migration.mirror.alarms import Alarms
 from shim.migration.mirror.mirror import Mirror

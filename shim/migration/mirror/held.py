@@ -10,10 +10,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Final
 
-from shim.coordinator.state.offset_table import CommittedOffset
+from protocol.offsets_log import CommittedOffset
+from protocol.topic_partition import TopicPartition
 from shim.coordinator.state.offsets import Before
 from shim.counted import some_of
-from shim.log.disk.checkpoint import TopicPartition
 from shim.migration.compared import MOST_SHOWN, beside, further_on, to_bring
 from shim.migration.mirror.alarms import Alarms
 from shim.offsets.cluster.groups import Committed

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Set
 
+from protocol.topic_partition import TopicPartition
 from shim.coordinator import GroupCoordinator
-from shim.log.disk.checkpoint import TopicPartition
 from shim.migration.own_offsets import NotReadable, own_offsets
 from shim.offsets.cluster.groups import Committed
 from shim.offsets.store import StoreUnavailable

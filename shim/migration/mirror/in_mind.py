@@ -7,8 +7,8 @@ from collections.abc import Iterator, Set
 from typing import Final, Protocol, TypeVar
 
 from protocol.own.state_log import ZOOKEEPER_IS_RIGHT
+from protocol.topic_partition import TopicPartition
 from shim.coordinator import GroupCoordinator
-from shim.log.disk.checkpoint import TopicPartition
 from shim.migration.mirror.contested import Contested
 from shim.migration.mirror.held import Held
 from shim.migration.mirror.in_force import of_others

@@ -6,8 +6,8 @@ from collections import OrderedDict
 from collections.abc import Collection, Iterator
 from typing import Final, NamedTuple
 
+from protocol.topic_partition import TopicPartition
 from shim.coordinator.state.offset_table import OffsetTable
-from shim.log.disk.checkpoint import TopicPartition
 from shim.offsets.cluster.groups import Committed
 
 _MOST: Final = 1_000_000

@@ -11,9 +11,9 @@ from collections.abc import AsyncIterator, Iterable, Set
 from contextlib import asynccontextmanager
 from typing import Final
 
+from protocol.topic_partition import TopicPartition
 from shim.config import Settings
 from shim.coordinator import GroupCoordinator
-from shim.log.disk.checkpoint import TopicPartition
 from shim.migration.mirror.comparison import Comparison
 from shim.migration.mirror.in_mind import ByGroup, InMind
 from shim.migration.mirror.last_written import Written

@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator, Set
 from contextlib import contextmanager
 
 from protocol.own.state_log import Hands
+from protocol.topic_partition import TopicPartition
 from shim.coordinator import GroupCoordinator
 from shim.counted import counted
-from shim.log.disk.checkpoint import TopicPartition
 from shim.migration.compared import differing
 from shim.migration.mirror.held import tell_written_over
 from shim.migration.mirror.in_force import in_force_there, of_others

@@ -11,7 +11,7 @@ from itertools import islice
 from typing import Any, Final, NamedTuple, Self, TypeVar
 
 from protocol.messages import find_coordinator
-from shim.log import OFFSETS_TOPIC
+from protocol.partition import OFFSETS_TOPIC
 from shim.offsets.cluster.brokers import (
     RETRY_SECONDS,
     BrokerRefused,

@@ -16,10 +16,9 @@ from protocol.messages import (
     offset_delete,
     offset_fetch,
 )
-from protocol.partition import partition_for
-from shim.coordinator.state.offset_table import CommittedOffset
-from shim.log import OFFSETS_TOPIC
-from shim.log.disk.checkpoint import TopicPartition
+from protocol.offsets_log import CommittedOffset
+from protocol.partition import OFFSETS_TOPIC, partition_for
+from protocol.topic_partition import TopicPartition
 from shim.offsets.cluster.brokers import (
     PASSES_BY_ITSELF,
     BrokerRefused,

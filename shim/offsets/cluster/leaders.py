@@ -16,10 +16,9 @@ from typing import Final, NamedTuple
 from protocol.errors import ErrorCode
 from protocol.messages import metadata
 from protocol.own.position import UNKNOWN_EPOCH
-from protocol.partition import partition_for
+from protocol.partition import OFFSETS_TOPIC, partition_for
 from protocol.wire import ZERO_UUID
 from shim.config import HostPort
-from shim.log import OFFSETS_TOPIC
 from shim.logged_once import LoggedOnce
 from shim.offsets.cluster.brokers import BrokerRefused, Brokers, LeadersUnknown
 from shim.upstream.errors import UpstreamError

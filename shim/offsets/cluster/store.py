@@ -8,7 +8,7 @@ from typing import Final
 
 from protocol.errors import ErrorCode
 from protocol.group_kinds import SHARE
-from shim.log.disk.checkpoint import TopicPartition
+from protocol.topic_partition import TopicPartition
 from shim.offsets.cluster.brokers import BrokerRefused
 from shim.offsets.cluster.groups import ClusterGroups, Committed, RefusedPartition
 from shim.offsets.store import GroupInUse, StoreError, StoreRefused, StoreUnanswered, StoreUnavailable

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from protocol.records.batches import BatchHeader, Record, batches, encode_batch, records_of
+from protocol.topic_partition import TopicPartition
 from shim.log.cleaner.cleaner import Cleaner
 from shim.log.cleaner.cleaning import CleanerSettings, CleanerStats
-from shim.log.disk.checkpoint import TopicPartition
 from shim.log.disk.files import Files
 from shim.log.disk.layout import segment_base_offsets, segment_name
 from shim.log.partition.partition import PartitionLog

@@ -10,11 +10,12 @@ from threading import Event
 
 import pytest
 
+from protocol.topic_partition import TopicPartition
 from shim.log.cleaner.cleaner import Cleaner
 from shim.log.cleaner.cleaning import CleanerSettings
 from shim.log.cleaner.compaction import Dirtiness, dirtiness, group_segments
 from shim.log.cleaner.throttler import CleaningStopped, Throttler
-from shim.log.disk.checkpoint import CLEANER_OFFSET_CHECKPOINT, TopicPartition, read_checkpoint
+from shim.log.disk.checkpoint import CLEANER_OFFSET_CHECKPOINT, read_checkpoint
 from shim.log.disk.files import Files
 from shim.log.disk.layout import segment_name
 from shim.log.errors import CorruptLog

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from protocol.own.state_log import STATE_TOPIC, Step
-from shim.log import OFFSETS_TOPIC
+from protocol.partition import OFFSETS_TOPIC
 from shim.migration.words import Refused
 from tests.migration.simulated.dual_place import GROUP, SOON, DualPlace
 from tests.migration.simulated.history import By, History, Value

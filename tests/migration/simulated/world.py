@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from compat import zookeeper as layout
 from protocol.own.state_log import STATE_TOPIC, ZOOKEEPER_IS_RIGHT, Step
-from shim.log import OFFSETS_TOPIC
+from protocol.partition import OFFSETS_TOPIC
 from shim.migration.words import Refused
 from tests.migration.simulated.history import PARTITIONS, By, History, Value
 from tests.migration.simulated.shim_process import TOPIC, NotDone, ShimProcess

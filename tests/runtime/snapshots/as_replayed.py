@@ -7,9 +7,9 @@ from pathlib import Path
 
 from protocol.errors import ErrorCode
 from protocol.offsets_log import UnknownKey, decode_key, decode_value
+from protocol.partition import OFFSETS_TOPIC
 from shim.config import Settings
 from shim.coordinator import CoordinatorSettings, GroupCoordinator
-from shim.log import OFFSETS_TOPIC
 from shim.runtime import open_log
 from shim.runtime.loading import Loader
 from tests.runtime.running import Running

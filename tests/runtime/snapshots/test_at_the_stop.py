@@ -14,10 +14,10 @@ import pytest
 
 from protocol.errors import ErrorCode
 from protocol.own.history_log import HISTORY_TOPIC
+from protocol.partition import OFFSETS_TOPIC
 from shim.coordinator import GroupCoordinator
 from shim.coordinator.state.dump import StateDump
 from shim.coordinator.state.offset_table import TableDump
-from shim.log import OFFSETS_TOPIC
 from shim.log.directory.handover import CLEAN_SHUTDOWN
 from shim.log.journal.journal import JOURNAL_NAME
 from shim.log.partition.snapshot import snapshot_name

@@ -13,9 +13,9 @@ import pytest
 
 from protocol.errors import ErrorCode
 from protocol.own.history_log import HISTORY_TOPIC
+from protocol.partition import OFFSETS_TOPIC
 from shim.coordinator import GroupCoordinator
 from shim.coordinator.state.dump import StateDump
-from shim.log import OFFSETS_TOPIC
 from shim.log.cleaner.cleaner import Cleaner
 from shim.log.cleaner.cleaning import CleanerSettings
 from shim.log.journal.journal import JOURNAL_NAME
