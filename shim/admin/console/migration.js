@@ -3,19 +3,11 @@
 import { get } from "./api.js";
 import { badge, el, keyed, name, setBadge, setText } from "./dom.js";
 import { moveButtons } from "./moves.js";
-import { STEPS, ago, count, duration, plural } from "./words.js";
+import { IN_SHORT, STEPS, ago, count, duration, plural } from "./words.js";
 
 const FIRST = 10;
 const MOST = 200;
 const TYPING_MS = 200;
-const MEANINGS = {
-  zookeeper: "ZooKeeper alone",
-  "zookeeper+dual": "ZooKeeper counts, the log follows",
-  "kafka+dual": "The log counts, ZooKeeper as well",
-  kafka: "The shim's log",
-  "upstream+dual": "The log counts, the cluster as well",
-  upstream: "Passed through to the cluster",
-};
 
 export function migrationView(root, _, pollNow) {
   let text = "";
@@ -58,7 +50,7 @@ function column(step, pollNow) {
   } }, "Show more");
   const heading = `step-${step.replace("+", "-")}`;
   self.node = el("section", { "aria-labelledby": heading, "data-step": step },
-    el("h2", { id: heading }, badge(step), total), el("p", { class: "quiet" }, MEANINGS[step]), cards, rest, more);
+    el("h2", { id: heading }, badge(step), total), el("p", { class: "quiet" }, IN_SHORT[step]), cards, rest, more);
   self.show = (told) => {
     setText(total, count(told.matching));
     self.node.classList.toggle("empty", told.matching === 0);

@@ -61,14 +61,24 @@ export function plural(number, one, many = `${one}s`) {
   return `${count(number)} ${number === 1 ? one : many}`;
 }
 
-// Where a group's offsets are, and what is waited for, at each step.
+// Where a group's offsets are, and what a commit waits for besides the log, at each step: as shim/migration/stores.py has it.
 const AT = {
-  zookeeper: "its offsets are in ZooKeeper alone",
-  "zookeeper+dual": "ZooKeeper has the offsets that count, and the shim's log has each of them, too",
-  "kafka+dual": "the shim's log has the offsets that count, and each commit waits until ZooKeeper has it, too",
+  zookeeper: "ZooKeeper has the offsets that count, and each commit waits until ZooKeeper has it",
+  "zookeeper+dual": "ZooKeeper has the offsets that count, and each commit waits until ZooKeeper has it; the shim's log has each of them, too",
+  "kafka+dual": "the shim's log has the offsets that count, and ZooKeeper follows",
   kafka: "the shim's log alone has the offsets that count",
   "upstream+dual": "the shim's log has the offsets that count, and each commit waits until the cluster has it, too",
   upstream: "the cluster's own coordinator serves it, and the shim passes it through",
+};
+
+/** The same, for the head of a column. */
+export const IN_SHORT = {
+  zookeeper: "ZooKeeper counts",
+  "zookeeper+dual": "ZooKeeper counts, the log as well",
+  "kafka+dual": "The log counts, ZooKeeper follows",
+  kafka: "The shim's log",
+  "upstream+dual": "The log counts, the cluster as well",
+  upstream: "Passed through to the cluster",
 };
 
 /** Where a move leads: null where only the shim can tell, as it depends on where the group came from. */
