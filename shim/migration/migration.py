@@ -95,6 +95,10 @@ class Migration:
         """As :meth:`Statuses.of`. Raises NotKnown, Refused."""
         return await self._statuses.of(groups)
 
+    async def status_of_served(self) -> Sequence[GroupStatus]:
+        """As :meth:`Statuses.of_served`. Raises Refused."""
+        return await self._statuses.of_served()
+
     async def left_out(self) -> Sequence[str]:
         """Lines about partitions that are to be served here, and are not: their groups are not known."""
         return unserved(self._runtime.unavailable, self._runtime.num_partitions)

@@ -98,7 +98,11 @@ class AllMigrations:
         if groups is not None:
             return _in_order(groups, await self._all.divided("status", groups))
         found = await asyncio.gather(*(worker("migration", "status", None) for worker in self._all.workers))
-        return sorted((each for some in found for each in some), key=lambda each: each.group)
+        return _by_group(found)
+
+    async def status_of_served(self) -> Sequence[GroupStatus]:
+        """See :class:`shim.admin.live.asked.migration.Migration`."""
+        return _by_group(await self._all.each("status_of_served"))
 
     async def left_out(self) -> Sequence[str]:
         """See :class:`shim.admin.live.asked.migration.Migration`."""
@@ -127,6 +131,10 @@ class AllMigrations:
     async def rollback(self, group: str, cause: str) -> GroupStatus:
         """See :class:`shim.admin.live.asked.migration.Migration`."""
         return GroupStatus(*await self._all.about(group, "rollback", group, cause))
+
+
+def _by_group(found: Iterable[Iterable[GroupStatus]]) -> list[GroupStatus]:
+    return sorted((each for some in found for each in some), key=lambda each: each.group)
 
 
 def _in_order(groups: Sequence[str], found: Iterable[Iterable[Any]]) -> list[Any]:

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any, Final
 
 from protocol.offsets_log import GroupMetadataKey, GroupMetadataValue, OffsetCommitKey, OffsetCommitValue
+from protocol.own.state_log import GroupHandsKey, GroupHandsValue, Hands
 from shim.config import Settings
 from shim.coordinator import GroupCoordinator
 from shim.following import Lags
@@ -45,21 +46,34 @@ async def nobody_there(groups: Collection[str], _: float) -> dict[str, Any]:
     return {}
 
 
-async def test_their_status() -> None:
-    coordinator = GroupCoordinator()
-    for number in range(GROUPS):
-        coordinator.replay(OffsetCommitKey(f"g{number}", "orders", 0), OffsetCommitValue(5, commit_timestamp=1))
+def migration_of(coordinator: GroupCoordinator) -> Migration:
     runtime, nobody = runtime_of(coordinator), SimpleNamespace(alarm=lambda _: "")
     stores: Any = SimpleNamespace(lag_seconds=lambda _: None, why=lambda _: "", mirror=nobody)
     guard: Any = SimpleNamespace(alarm=lambda _: "")
     settings, there = Settings(), SimpleNamespace(all_described=nobody_there)
     placements = Placements(runtime, there, settings, there, there)  # type: ignore[arg-type]
-    migration = Migration(runtime, there, placements, stores, there, guard, settings, there, Clock())  # type: ignore[arg-type]
+    return Migration(runtime, there, placements, stores, there, guard, settings, there, Clock())  # type: ignore[arg-type]
+
+
+async def test_their_status() -> None:
+    coordinator = GroupCoordinator()
+    for number in range(GROUPS):
+        coordinator.replay(OffsetCommitKey(f"g{number}", "orders", 0), OffsetCommitValue(5, commit_timestamp=1))
+    migration = migration_of(coordinator)
 
     async def status() -> None:
         assert len(await migration.status(None)) == GROUPS
 
     assert await turns_beside(status()) >= GROUPS // 200
+
+
+async def test_the_status_of_those_that_are_served_takes_no_broker() -> None:
+    coordinator = GroupCoordinator()
+    for name, hands in (("served", Hands.SERVED), ("passed", Hands.PASSED_THROUGH), ("gone", Hands.SERVED)):
+        coordinator.replay_state(GroupHandsKey(name), GroupHandsValue(hands, 1))
+    coordinator.replay(OffsetCommitKey("served", "orders", 0), OffsetCommitValue(5, commit_timestamp=1))
+    (its,) = await migration_of(coordinator).status_of_served()
+    assert (its.group, its.step, its.state) == ("served", "kafka", "Empty")
 
 
 async def test_lags_of_groups_without_offsets() -> None:

@@ -54,6 +54,19 @@ class Statuses:
         """Of these groups, or of all of which it is known in whose hands they are, and that are not gone. For what the
         cluster has to say of those that are passed through each broker has so long in all: one looks here when they
         hang. Raises NotKnown, Refused."""
+        found = await self._known_of(groups)
+        passed_through = [group for group, its in found.items() if its.state == UNKNOWN]
+        described = await self._cluster_groups.all_described(passed_through, LOOK_SECONDS)
+        found |= {group: _as_described(found[group], its) for group, its in described.items()}
+        return [its for its in found.values() if groups is not None or not _is_gone(its)]
+
+    async def of_served(self) -> Sequence[GroupStatus]:
+        """As :meth:`of` all, of those in the shim's hands: the cluster is not asked. Raises Refused."""
+        found = await self._known_of(None)
+        return [its for its in found.values() if its.step != PASSED_THROUGH and not _is_gone(its)]
+
+    async def _known_of(self, groups: Sequence[str] | None) -> dict[str, GroupStatus]:
+        """As :meth:`_known_here`; None: of all."""
         found: dict[str, GroupStatus] = {}
         for number, group in enumerate(await self._known() if groups is None else groups):
             if number % _STATUSES_AT_ONCE == 0:
@@ -63,10 +76,7 @@ class Statuses:
             except NotKnown:
                 if groups is not None:  # otherwise it has gone meanwhile
                     raise
-        passed_through = [group for group, its in found.items() if its.state == UNKNOWN]
-        described = await self._cluster_groups.all_described(passed_through, LOOK_SECONDS)
-        found |= {group: _as_described(found[group], its) for group, its in described.items()}
-        return [its for its in found.values() if groups is not None or not _is_gone(its)]
+        return found
 
     async def served(self) -> Sequence[str]:
         """Of all of which it is known in whose hands they are, those in the shim's."""

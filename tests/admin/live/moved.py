@@ -104,6 +104,9 @@ class Moved:
         self.looks.append(None if groups is None else len(groups))
         return [self.of(name) for name in (self.groups.keys() - self.unheard if groups is None else groups)]
 
+    async def status_of_served(self) -> Sequence[GroupStatus]:
+        return [self.of(name) for name in await self.served()]
+
     async def left_out(self) -> Sequence[str]:
         return self.lacks
 

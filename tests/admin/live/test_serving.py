@@ -183,6 +183,17 @@ async def test_groups_at_different_steps_are_moved_at_one_of_them(
     assert moved.begun == ["kafka+dual"]
 
 
+@pytest.mark.parametrize("what", ["verify", "advance", "rollback"])
+async def test_for_groups_that_are_served_the_cluster_is_not_asked(
+    moved: Moved, client: aiohttp.ClientSession, what: str
+) -> None:
+    """It has those alone that are passed through, which none of these is about, and a broker that hangs takes 3 s."""
+    moved.add("served", step="kafka+dual")
+    moved.add("passed")
+    assert (await lines(client, what, all=True))[-1] == {"done": 1}
+    assert moved.looks == []
+
+
 def at_each_step(moved: Moved) -> None:
     at_each(moved, STEPS)
 

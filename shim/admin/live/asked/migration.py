@@ -38,6 +38,9 @@ class Migration(Protocol):
     async def status(self, groups: Sequence[str] | None) -> Sequence[GroupStatus]:
         """None: all that the shim has heard of. Raises :class:`NotKnown`."""
 
+    async def status_of_served(self) -> Sequence[GroupStatus]:
+        """Of all that the shim serves itself; nobody else is asked, so that no broker is waited for."""
+
     async def left_out(self) -> Sequence[str]:
         """Lines about partitions of the log that are this shim's, and not served now: nothing is told of their groups
         where groups are not named."""

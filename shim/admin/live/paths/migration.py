@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Final
 
 from aiohttp import web
 
 from shim.admin.live.asked.migration import (
-    PASSED_THROUGH,
     Candidates,
     GroupStatus,
     Migration,
@@ -107,7 +106,8 @@ class MigrationPaths:
         meant = Candidates(choice.names or ())
         if choice.names is None:
             async with asyncio.timeout(ANSWER_SECONDS):
-                meant = Candidates(choice.fitting(await self._served()), await self._migration.left_out())
+                served = [each.group for each in await self._migration.status_of_served()]
+                meant = Candidates(choice.fitting(served), await self._migration.left_out())
         return await in_lines(
             *(request, meant.groups, step),
             together=1,
@@ -187,7 +187,8 @@ class MigrationPaths:
             return await self._to_start(choice)
         async with asyncio.timeout(ANSWER_SECONDS):
             left_out = await self._migration.left_out()
-            found = {each.group: each for each in await self._migration.status(None) if may_move(move, each)}
+            served = await self._migration.status_of_served()  # the others neither move means
+            found = {each.group: each for each in served if may_move(move, each)}
         steps = {name: found[name].step for name in choice.fitting(found)}
         counts = Counter(steps.values())
         if at is None and len(counts) > 1:
@@ -205,9 +206,6 @@ class MigrationPaths:
         fitting = _fitting(choice, known)
         groups = [name for name in fitting.groups if name not in fitting.left_alone]
         return fitting._replace(groups=groups, unanswered=left_out)
-
-    async def _served(self) -> Iterable[str]:
-        return [each.group for each in await self._migration.status(None) if each.step != PASSED_THROUGH]
 
 
 def _fitting(choice: Choice, known: Candidates) -> Candidates:
