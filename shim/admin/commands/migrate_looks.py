@@ -105,9 +105,9 @@ def _look(
     choice = chosen(given["groups"], given["pattern"], given["all_wanted"], otherwise_all=True)
     shim = shim_at(given["admin"])
     done = done_of(shim, what, f"/v1/migrate/{what}", choice)
-    refuse_misspelt(shim, choice, done)
     if not choice.names:
         tell_of_others(shim)
+    refuse_misspelt(shim, choice, done)
     none = f"no group{fitting_shown(choice)} {otherwise}: `migrate status` says where each is"
     tell(done, show, json_wanted=given["json_wanted"], none_of_them=NONE_HEARD_OF if otherwise is None else none)
     left_alone = {row["group"] for row in done.left_alone}

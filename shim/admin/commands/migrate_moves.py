@@ -21,7 +21,7 @@ from shim.admin.commands.shim_options import (
     pattern_option,
     shim_at,
 )
-from shim.admin.commands.telling import fitting_shown, tell
+from shim.admin.commands.telling import fitting_shown, tell, tell_of_others
 from shim.admin.live.asked.migration import STEPS, Move, Source
 from shim.admin.live.shown.documents import Row
 from shim.config import HostPort
@@ -197,12 +197,14 @@ def _none_can(choice: Chosen) -> str:
 
 
 def _to_move(shim: RunningShim, move: Move, choice: Chosen, at: str | None) -> _Meant:
-    """By name, so that what somebody said yes to is what is moved. Raises Refused for a pattern that nothing fits."""
+    """By name, so that what somebody said yes to is what is moved; where they were not named, other shims that may have
+    more are told of before. Raises Refused for a pattern that nothing fits."""
     if choice.names:
         return _Meant(choice.names)
     fitting = [] if choice.pattern is None else [("pattern", choice.pattern)]
     of_step = [] if at is None else [("at", at)]
     found = shim.get("/v1/migrate/candidates", [("move", move), *fitting, *of_step])
+    tell_of_others(shim)
     meant = _Meant(tuple(found["groups"]), found.get("left_alone", ()), found.get("unanswered", ()))
     if fitting and not any(meant) and not shim.get("/v1/groups", fitting)["groups"]:
         raise Refused(f"no group fits {choice.pattern}")

@@ -55,7 +55,7 @@ def tell(
 
 
 def tell_of_others(shim: RunningShim) -> None:
-    """On standard error, where not all partitions are that shim's: what was shown is of its groups alone."""
+    """On standard error, where not all partitions are that shim's: what is shown, or done, is of its groups alone."""
     whole = overview_of(shim)
     if whole["owned"] == whole["partitions"]:
         return

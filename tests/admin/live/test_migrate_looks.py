@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import pytest
 
 from shim.admin.commands.causes import cause_of
@@ -28,8 +30,18 @@ def test_a_list(moved: Moved, admin: str) -> None:
     assert [each["group"] for each in listed.json["groups"]] == ["etl-1", "etl-2"]
 
 
-@pytest.mark.parametrize("command", [["groups", "list"], *(["migrate", each] for each in ("plan", "status", "verify"))])
-def test_groups_of_other_shims_are_told_of(moved: Moved, command: list[str]) -> None:
+OF_ALL: Final = (
+    *(("groups", "list"), ("migrate", "plan"), ("migrate", "status"), ("migrate", "verify")),
+    *(("migrate", move, "--all") for move in ("start", "advance", "rollback")),
+    *(("migrate", "start", "--pattern", "g*"), ("migrate", "rollback", "--all", "--dry-run")),
+    *(("migrate", each, "--pattern", "theirs*") for each in ("plan", "start")),
+)
+
+
+@pytest.mark.parametrize("command", OF_ALL)
+def test_groups_of_other_shims_are_told_of(moved: Moved, command: tuple[str, ...]) -> None:
+    moved.add("g")
+    moved.add("h", step="kafka+dual")
     whole = OVERVIEW._replace(owned=25, loaded=25, others=["10.0.0.5:19092", "10.0.0.6:19092"])
     told = (
         "this shim has 25 of 50 partitions; others: 10.0.0.5:19092, 10.0.0.6:19092 "
@@ -39,6 +51,13 @@ def test_groups_of_other_shims_are_told_of(moved: Moved, command: list[str]) -> 
         assert offset_shim(*command, "--admin", admin).stderr.startswith(told)
     with admin_of(moved, whole=whole._replace(owned=0, others=[])) as admin:
         assert offset_shim(*command, "--admin", admin).stderr.startswith("this shim has 0 of 50 partitions\n")
+
+
+@pytest.mark.parametrize("command", ["plan", "status", "start"])
+def test_of_groups_that_are_named_no_others_are_told_of(moved: Moved, command: str) -> None:
+    moved.add("g")
+    with admin_of(moved, whole=OVERVIEW._replace(owned=25)) as admin:
+        assert offset_shim("migrate", command, "g", "--admin", admin).stderr == ""
 
 
 def test_groups_of_partitions_that_are_not_served_are_missed(moved: Moved, admin: str) -> None:

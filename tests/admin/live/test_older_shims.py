@@ -39,7 +39,10 @@ def older(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> st
 
 
 @pytest.mark.usefixtures("older")
-@pytest.mark.parametrize("command", [["groups", "list"], *(["migrate", each] for each in ("plan", "status", "verify"))])
+@pytest.mark.parametrize(
+    "command",
+    [["groups", "list"], *(["migrate", *its.split()] for its in ("plan", "status", "verify", "start --all"))],
+)
 def test_an_older_shim_has_all_groups(moved: Moved, admin: str, command: list[str]) -> None:
     moved.add("g")
     moved.add("h", step="kafka")
