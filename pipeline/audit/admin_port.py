@@ -1,4 +1,5 @@
-"""The shim's admin port as it is given on the command line: where it is, and the token and certificate it may want."""
+"""The shims' admin ports as they are given on the command line: where they are, and the token and certificate that they
+may want."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from pipeline.audit.addresses import address
+from pipeline.audit.addresses import servers
 from shim.admin.admin_client import RunningShim
 from shim.admin.live.guard.token_file import CannotUse, token_in
 from shim.terminal.options import ADMIN_TOKEN_FILE
@@ -15,14 +16,15 @@ from shim.tls import CannotUse as CannotUseFiles
 from shim.tls import context_for_admin
 
 
-def admin_port(
+def admin_ports(
     text: str, token_file: Path | None, ca_file: Path | None = None, certificate_file: Path | None = None
-) -> RunningShim:
-    """``text``: ``host:port``; the files as docs/admin.md has them.
+) -> tuple[RunningShim, ...]:
+    """``text``: ``host:port[,host:port]…``; the files, which are for all of them, as docs/admin.md has them.
 
     Raises :class:`click.UsageError`, with nothing of what is in the files.
     """
-    return RunningShim(address("--admin", text), _token(token_file), _tls(ca_file, certificate_file))
+    token, tls = _token(token_file), _tls(ca_file, certificate_file)
+    return tuple(RunningShim(address, token, tls) for address in servers("--admin", text))
 
 
 def _token(file: Path | None) -> str:

@@ -21,12 +21,12 @@ class Addresses(NamedTuple):
 
 
 class Asked(NamedTuple):
-    """``admin``: the shim, asked at its admin port; None where the steps are not asked for. ``groups``: a pattern,
-    as in a shell. ``mirror``: see :class:`pipeline.audit.verdicts.Rules`. ``to``, ``formats``: what is written, and
-    where."""
+    """``admins``: the shim, asked at its admin port, or all that share a log; none where the steps are not asked for.
+    ``groups``: a pattern, as in a shell. ``mirror``: see :class:`pipeline.audit.verdicts.Rules`. ``to``, ``formats``:
+    what is written, and where."""
 
     addresses: Addresses
-    admin: RunningShim | None
+    admins: Sequence[RunningShim]
     groups: str
     mirror: bool
     second_look_seconds: float

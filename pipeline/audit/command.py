@@ -34,7 +34,10 @@ class CouldNot(click.ClickException):
 @click.option("--shim", required=True, metavar="H:P[,H:P]", help="Where clients bootstrap at the shim.")
 @click.option("--upstream", required=True, metavar="H:P[,H:P]", help="The brokers behind it.")
 @click.option("--zookeeper", metavar="H:P[,H:P][/chroot]", help="Where old consumers have their offsets.")
-@click.option("--admin", metavar="H:P", help="The shim's admin port: what a group's step does not keep is not judged.")
+@click.option(
+    "--admin", metavar="H:P[,H:P]",
+    help="The shim's admin port, or all of shims that share a log: what a group's step does not keep is not judged.",
+)  # fmt: skip
 @admin_file_option(ADMIN_TOKEN_FILE, "token_file")
 @admin_file_option(ADMIN_CA_FILE, "ca_file")
 @admin_file_option(ADMIN_CERTIFICATE_FILE, "certificate_file")
@@ -113,16 +116,16 @@ def _asked(
     format_: str,
 ) -> Any:
     from pipeline.audit.addresses import connect_string, servers
-    from pipeline.audit.admin_port import admin_port
+    from pipeline.audit.admin_port import admin_ports
     from pipeline.audit.asked import Addresses, Asked
     from pipeline.audit.outputs import FORMATS
 
     addresses = Addresses(
         servers("--shim", shim), servers("--upstream", upstream), zookeeper and connect_string("--zookeeper", zookeeper)
     )
-    at_admin = None if admin is None else admin_port(admin, token_file, ca_file, certificate_file)
+    admins = () if admin is None else admin_ports(admin, token_file, ca_file, certificate_file)
     formats = FORMATS if format_ == "all" else (format_,)
-    return Asked(addresses, at_admin, groups, not no_mirror, second_look, to, formats)
+    return Asked(addresses, admins, groups, not no_mirror, second_look, to, formats)
 
 
 def print_found(found: Any, to: str | None) -> None:

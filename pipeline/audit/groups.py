@@ -9,7 +9,6 @@ from pipeline.audit.brokers import Brokers
 from pipeline.audit.committed import groups_listed, led_by_nobody
 from pipeline.audit.ensemble import Ensemble
 from pipeline.audit.steps import steps_of_groups
-from pipeline.audit.verdicts import NOT_KNOWN
 from pipeline.audit.words import NO_LEADER, WhereGroup
 
 
@@ -24,15 +23,10 @@ def find_groups(asked: Asked) -> list[WhereGroup]:
         at_shim, at_brokers = groups_listed(shim), groups_listed(upstream)
         unlisted = (in_zookeeper | at_shim.keys()) - at_brokers.keys()
         at_brokers |= dict.fromkeys(led_by_nobody(upstream, unlisted), NO_LEADER)
-    steps = None if asked.admin is None else steps_of_groups(asked.admin)
+    everywhere = sorted(in_zookeeper | at_shim.keys() | at_brokers.keys())
+    groups = [group for group in everywhere if fnmatchcase(group, asked.groups)]
+    steps = steps_of_groups(asked.admins, groups) if asked.admins else {}
     return [
-        WhereGroup(
-            group,
-            group in in_zookeeper,
-            at_shim.get(group),
-            at_brokers.get(group),
-            None if steps is None else steps.get(group, NOT_KNOWN),
-        )
-        for group in sorted(in_zookeeper | at_shim.keys() | at_brokers.keys())
-        if fnmatchcase(group, asked.groups)
+        WhereGroup(group, group in in_zookeeper, at_shim.get(group), at_brokers.get(group), steps.get(group))
+        for group in groups
     ]

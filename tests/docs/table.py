@@ -133,7 +133,7 @@ NOT_HERE: Final[Mapping[str, str]] = {
     "$(python -c 'import pipeline.main as m; print(m.__file__)') "
     "audit --shim shim:19092 --upstream kafka:9092 --to hdfs:///audits/1": _SPARK,
     "offset-pipeline audit --shim H:P --upstream H:P [--zookeeper H:P[,H:P][/chroot]] "
-    "[--admin H:P [--admin-token-file FILE]": "is the form of the command before it",
+    "[--admin H:P[,H:P]": "is the form of the command before it",
     "python -m benchmarks.log memory": _MINUTES,
     "python -m benchmarks.log compaction": _MINUTES,
     'python -m benchmarks.commit --only "commits 8x8" --set offsets.history.retention.minutes=0': _MINUTES,

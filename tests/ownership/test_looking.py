@@ -5,8 +5,13 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
 from confluent_kafka import Consumer, TopicPartition
 
+from pipeline.audit.admin_port import admin_ports
+from pipeline.audit.steps import steps_of_groups
+from pipeline.audit.verdicts import NOT_KNOWN
+from pipeline.audit.words import CannotRead
 from shim.demo.parts import Cluster, free_port
 from shim.demo.parts.tools import java_tool
 from tests.admin.live.running import offset_shim
@@ -61,6 +66,10 @@ def test_all_groups_at_any_shim(cluster: Cluster, make_topic: TopicFactory, tmp_
             how = re.escape("(clients' addresses; ask each one's --admin)")
             told_of = rf"this shim has \d+ of {PARTITIONS} partitions; others: {rest} {how}\n"
             assert re.fullmatch(told_of, in_groups(admin, "list").stderr)
+        steps = steps_of_groups(admin_ports(",".join(admins), None), [*GROUPS, "nobody"])
+        assert steps == {**dict.fromkeys(GROUPS, "kafka"), "nobody": NOT_KNOWN}
+        with pytest.raises(CannotRead, match=r"is at another shim, .*Of shims that share a log --admin takes all"):
+            steps_of_groups(admin_ports(admins[0], None), GROUPS)
     finally:
         for shim in shims:
             if shim.running:

@@ -36,5 +36,5 @@ def asked(
     shim: str, upstream: str, zookeeper: str | None, *, groups: str = "*", to: Path | None = None, **more: Any
 ) -> Asked:
     addresses = Addresses(servers("--shim", shim), servers("--upstream", upstream), zookeeper)
-    made = Asked(addresses, None, groups, True, 0.0, None if to is None else str(to), ("parquet", "csv", "html"))
+    made = Asked(addresses, (), groups, True, 0.0, None if to is None else str(to), ("parquet", "csv", "html"))
     return made._replace(**more)

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 import pytest
 
-from pipeline.audit.admin_port import admin_port
+from pipeline.audit.admin_port import admin_ports
 from pipeline.audit.command import audit_command
 from pipeline.audit.steps import steps_of_groups
 from pipeline.audit.words import CannotRead
@@ -34,30 +34,30 @@ def other(tmp_path_factory: pytest.TempPathFactory) -> Authority:
 
 def test_it_is_asked_over_tls(authority: Authority) -> None:
     with tls_admin(authority) as at:
-        assert steps_of_groups(admin_port(at, None, authority.truststore)).keys() == {"g"}
+        assert steps_of_groups(admin_ports(at, None, authority.truststore), ["g"]).keys() == {"g"}
 
 
 def test_a_certificate_is_shown_where_it_is_wanted(authority: Authority, other: Authority) -> None:
     own, stranger = authority.keystore("own.pem", "me.example.org"), other.keystore("own.pem", "me.example.org")
     with tls_admin(authority, client_auth="required") as at:
-        assert steps_of_groups(admin_port(at, None, authority.truststore, own)).keys() == {"g"}
+        assert steps_of_groups(admin_ports(at, None, authority.truststore, own), ["g"]).keys() == {"g"}
         no_tls = f"^no TLS with the shim at {at}: "
         with pytest.raises(CannotRead, match=no_tls + "it wants a certificate$"):
-            steps_of_groups(admin_port(at, None, authority.truststore))
+            steps_of_groups(admin_ports(at, None, authority.truststore), ["g"])
         with pytest.raises(CannotRead, match=no_tls + "it refuses the certificate of .*: unknown CA$"):
-            steps_of_groups(admin_port(at, None, authority.truststore, stranger))
+            steps_of_groups(admin_ports(at, None, authority.truststore, stranger), ["g"])
 
 
 def test_what_does_not_fit_together(authority: Authority, other: Authority) -> None:
     with tls_admin(authority) as at:
         with pytest.raises(CannotRead, match=r"its certificate is refused: self-signed certificate in"):
-            steps_of_groups(admin_port(at, None, other.truststore))
+            steps_of_groups(admin_ports(at, None, other.truststore), ["g"])
         with pytest.raises(CannotRead, match=r": the connection was closed; .* speaks TLS .* --admin-ca-file$"):
-            steps_of_groups(admin_port(at, None))
+            steps_of_groups(admin_ports(at, None), ["g"])
     with tls_admin(authority, "127.0.0.2") as at, pytest.raises(CannotRead, match="IP address mismatch"):
-        steps_of_groups(admin_port(at, None, authority.truststore))
+        steps_of_groups(admin_ports(at, None, authority.truststore), ["g"])
     with admin_of(Moved()) as at, pytest.raises(CannotRead, match=r": it does not speak TLS there$"):
-        steps_of_groups(admin_port(at, None, authority.truststore))
+        steps_of_groups(admin_ports(at, None, authority.truststore), ["g"])
 
 
 def test_who_closes_in_the_middle_of_it_is_told_in_one_line(authority: Authority) -> None:
@@ -66,7 +66,7 @@ def test_who_closes_in_the_middle_of_it_is_told_in_one_line(authority: Authority
         closing = threading.Thread(target=lambda: server.accept()[0].close())
         closing.start()
         with pytest.raises(CannotRead, match=f"at {at}: ") as told:
-            steps_of_groups(admin_port(at, None, authority.truststore))
+            steps_of_groups(admin_ports(at, None, authority.truststore), ["g"])
         closing.join()
     assert ".c:" not in str(told.value)
 
@@ -84,7 +84,7 @@ def test_files_that_are_none(authority: Authority, tmp_path: Path) -> None:
         (None, locked, "give both"),
     ):
         with pytest.raises(click.UsageError, match=why):
-            admin_port("a:1", None, ca, own)
+            admin_ports("a:1", None, ca, own)
 
 
 def test_the_command_has_the_options_of_the_shims_own(broker: Broker, authority: Authority, other: Authority) -> None:

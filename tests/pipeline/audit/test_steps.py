@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import Consumer, TopicPartition
 
-from pipeline.audit.admin_port import admin_port
+from pipeline.audit.admin_port import admin_ports
 from pipeline.audit.auditing import Audited, audit
 from pipeline.audit.groups import find_groups
 from shim.demo.parts import Broker
@@ -53,7 +53,7 @@ def test_only_what_the_step_keeps_is_judged(
             (moved, "behind"),
             (old, "only here"),
         }
-        with_steps = audited(spark, at, broker, connect, f"{name}-*", admin=admin_port(at.address, None))
+        with_steps = audited(spark, at, broker, connect, f"{name}-*", admins=admin_ports(at.address, None))
         assert with_steps.totals.steps == {"kafka": 1, "not known to the shim": 1}
         assert (with_steps.totals.partitions, with_steps.totals.differences) == (2, 0)
         assert with_steps.totals.verdicts["upstream_log"]["equal"] == 1

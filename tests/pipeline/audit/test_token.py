@@ -8,7 +8,7 @@ from typing import Final
 import click
 import pytest
 
-from pipeline.audit.admin_port import admin_port
+from pipeline.audit.admin_port import admin_ports
 from pipeline.audit.steps import steps_of_groups
 from pipeline.audit.words import CannotRead
 from shim.admin.live.guard.access import Access
@@ -35,18 +35,18 @@ def test_it_is_brought(file: Path, tmp_path: Path) -> None:
     other = tmp_path / "other"
     other.write_text(OTHER)
     with admin_of(moved, access=Access(TokenFile(file), for_all=True)) as at:
-        assert steps_of_groups(admin_port(at, file)) == {"g": "kafka+dual"}
+        assert steps_of_groups(admin_ports(at, file), ["g"]) == {"g": "kafka+dual"}
         with pytest.raises(CannotRead, match=f"^the shim's admin port at {at}: the token of .*--admin-token-file"):
-            steps_of_groups(admin_port(at, None))
+            steps_of_groups(admin_ports(at, None), ["g"])
         with pytest.raises(CannotRead, match="this is not the token of") as told:
-            steps_of_groups(admin_port(at, other))
+            steps_of_groups(admin_ports(at, other), ["g"])
     assert OTHER not in str(told.value)
     with admin_of(moved) as at:
-        assert steps_of_groups(admin_port(at, file)) == {"g": "kafka+dual"}, "where it is not wanted, too"
+        assert steps_of_groups(admin_ports(at, file), ["g"]) == {"g": "kafka+dual"}, "where it is not wanted, too"
 
 
 def test_it_is_not_shown(file: Path) -> None:
-    assert TOKEN not in repr(admin_port("a:1", file))
+    assert TOKEN not in repr(admin_ports("a:1", file))
 
 
 @pytest.mark.parametrize("content", [b"", b"short", b"two words of a token", b"t" * 5000, b"\xff" * 20])
@@ -54,7 +54,7 @@ def test_a_file_with_none(tmp_path: Path, content: bytes) -> None:
     file = tmp_path / "token"
     file.write_bytes(content)
     with pytest.raises(click.BadParameter, match=r"expected a token, 16 to 4096 ASCII characters"):
-        admin_port("a:1", file)
+        admin_ports("a:1", file)
 
 
 def test_the_command_takes_it_as_an_option_and_from_the_environment(broker: Broker, file: Path) -> None:
