@@ -268,6 +268,10 @@ class GroupCoordinator(ReadablePartition):
         ZooKeeper, see :func:`shim.coordinator.requests.elsewhere.note_way_back`."""
         self._state.offsets.moved = moved
 
+    def note_in_force(self, groups: dict[str, None]) -> None:
+        """Likewise, of which transactions have put something in force; whoever knows of it takes them away."""
+        self._state.offsets.in_force = groups
+
     def take_touched(self) -> Collection[str]:
         """The groups whose offsets have changed since this was last asked, or since :meth:`loaded`, in the order in
         which they have."""

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
+from contextlib import AsyncExitStack
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Producer
 
+from protocol.errors import ErrorCode
 from protocol.messages.offset_commit import OffsetCommitRequestPartition
 from protocol.offsets_log import CommittedOffset
 from protocol.own.state_log import Hands
@@ -21,9 +24,10 @@ from shim.migration.mirror.mirror import Mirror
 from shim.offsets.store import GroupInUse, StoreError, StoreUnavailable
 from tests.conftest import TopicFactory
 from tests.migration.changing_topics import grow
-from tests.migration.mirrored import SETTINGS, mirrored, transaction
+from tests.migration.mirrored import SETTINGS, Mirrored, mirrored, transaction
 from tests.migration.test_changing_hands import Member
 from tests.migration.test_first_contact import TIMEOUT_S, commit, produce
+from tests.runtime.test_hands import decided
 from tests.waiting import until
 
 
@@ -459,3 +463,81 @@ async def test_what_a_transaction_has_put_in_force_there_is_not_undone(
             await at.commit_offset(group, topic, 4)
             await at.mirror.fed(group)
             assert await at.offset_in_cluster(group, topic) == 4
+
+
+@pytest.mark.parametrize("is_deleted", [False, True], ids=["committed", "deleted"])
+async def test_what_comes_back_behind_a_transaction_is_written_once_more(
+    broker: Broker, tmp_path: Path, make_topic: TopicFactory, group: str, is_deleted: bool
+) -> None:
+    """No turn comes between, as nothing else is mirrored."""
+    topic = make_topic()
+    before = None if is_deleted else 9
+
+    async def written(at: Mirrored) -> None:
+        if is_deleted:
+            await at.delete_offset(group, topic, 0)
+        else:
+            await at.commit_offset(group, topic, 9)
+        await at.mirror.fed(group)
+        assert await at.offset_in_cluster(group, topic) == before
+
+    async with mirrored(broker, tmp_path, replace(SETTINGS, offsets_mirror_upstream=False)) as at:
+        await at.serve(group)
+        await at.commit_offset(group, topic, 5)
+        await at.mirror.fed(group)
+        await written(at)
+        async with transaction(at, broker, group, topic, 0, 70) as (_, producer):
+            await _commit_as_is_known(at, producer, group)
+            await at.comes_to(group, topic, 70)
+            await written(at)
+
+
+async def test_so_is_what_comes_back_behind_one_that_began_and_ended_within_a_turn(
+    broker: Broker, tmp_path: Path, make_topic: TopicFactory, group: str
+) -> None:
+    topic = make_topic()
+    async with (
+        mirrored(broker, tmp_path, replace(SETTINGS, offsets_mirror_upstream=False)) as at,
+        AsyncExitStack() as ends,
+    ):
+
+        async def in_a_transaction() -> None:
+            _, producer = await ends.enter_async_context(transaction(at, broker, group, topic, 0, 70))
+            await _commit_as_is_known(at, producer, group)
+
+        await at.serve(group)
+        await at.commit_offset(group, topic, 9)
+        await at.mirror.fed(group)
+        at.mirror.written.forget(group)
+        at.groups.meanwhile = in_a_transaction
+        await at.mirror.fed(group)
+        await at.comes_to(group, topic, 70)
+        await at.commit_offset(group, topic, 9)
+        await at.mirror.fed(group)
+        assert await at.offset_in_cluster(group, topic) == 9
+
+
+async def test_and_so_it_is_where_the_partition_is_read_back_before_the_mirror_hears_of_it(
+    broker: Broker, tmp_path: Path, make_topic: TopicFactory, group: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: object) -> None:
+        raise ValueError("a bug")
+
+    topic = make_topic()
+    async with mirrored(broker, tmp_path) as at:
+        await at.serve(group)
+        await at.commit_offset(group, topic, 9)
+        await at.reached(group)
+        monkeypatch.setattr(at, "tell", lambda: None)
+        async with transaction(at, broker, group, topic, 0, 70) as (_, producer):
+            await _commit_as_is_known(at, producer, group)
+            await at.comes_to(group, topic, 70)
+            await at.commit_offset(group, topic, 9)
+            assert await decided(at.runtime, group, fails) is ErrorCode.UNKNOWN_SERVER_ERROR
+            await at.comes_to(group, topic, 9)
+
+
+async def _commit_as_is_known(at: Mirrored, producer: Producer, group: str) -> None:
+    """Here, too."""
+    await asyncio.to_thread(producer.commit_transaction, TIMEOUT_S)
+    await until(lambda: not at.coordinator(group).has_pending(group))

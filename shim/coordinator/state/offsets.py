@@ -99,7 +99,7 @@ class Moved:
 class Offsets:
     """Of one offsets partition, or of several. Both parts are to be looked at from outside, and changed by records."""
 
-    __slots__ = ("before", "committed", "moved", "overruled", "touched", "transactions")
+    __slots__ = ("before", "committed", "in_force", "moved", "overruled", "touched", "transactions")
 
     def __init__(self) -> None:
         self.committed = OffsetTable()
@@ -109,7 +109,9 @@ class Offsets:
         """Groups whose committed offsets have changed, in that order, until somebody has taken them from here."""
         self.before = Before()
         self.moved = Moved()
-        """Of both, nobody asks until another one takes its place."""
+        self.in_force: dict[str, None] = {}
+        """Groups of which transactions have put something in force. Of these three, nobody asks until another one takes
+        its place."""
 
     # -- records
 
@@ -165,6 +167,7 @@ class Offsets:
             if value is not None:
                 if key.group in self.before.groups:
                     self.before.leave_out(key.group, key.topic, key.partition)
+                self.in_force[key.group] = None
                 self._set(key, value)
         return settled
 

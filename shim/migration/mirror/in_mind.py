@@ -35,7 +35,8 @@ class ByGroup(dict[str, _What]):
 class InMind:
     """``written``: what was written last, or found there. ``contested``, ``held``: see there. ``nowhere``: the offsets
     that the cluster had no partition for, when it was last given them. ``in_force_there``: groups of which a
-    transaction has put something in force there, which the log has yet to read."""
+    transaction has put something in force there, which the log has yet to read; ``in_force_here``: those of which the
+    log has read it since their last turn began, so that the cluster may have something else than was written last."""
 
     def __init__(self) -> None:
         self.written = Written()
@@ -43,12 +44,14 @@ class InMind:
         self.held = Held()
         self.nowhere = ByGroup[Set[TopicPartition]]()
         self.in_force_there = ByGroup[None]()
+        self.in_force_here = ByGroup[None]()
         self._unanswered = ByGroup[float]()
         self._all: Final[tuple[_OfGroups, ...]] = (
             self._unanswered,
             self.nowhere,
             self.contested,
             self.in_force_there,
+            self.in_force_here,
             self.held,
             self.written,
         )

@@ -34,10 +34,11 @@ _NOWHERE_SECONDS: Final = 60.0
 class Mirror:
     """For the event loop. Of what is committed in a second the last is written, once it is durable in the log.
 
-    A turn of a group writes what differs from what was written last, or, where that is not known, from what the cluster
-    has; a partition that is loaded has all its groups compared, so that a restart costs reads and not writes. With
-    ``offsets.mirror.upstream=false`` only what is :meth:`fed` is written. What was loaded is not written over what
-    somebody else has committed there (:class:`shim.migration.mirror.held.Held`).
+    A turn of a group writes what differs from what was written last, or, where that is not known, or a transaction of
+    the group has ended since, from what the cluster has; a partition that is loaded has all its groups compared, so
+    that a restart costs reads and not writes. With ``offsets.mirror.upstream=false`` only what is :meth:`fed` is
+    written. What was loaded is not written over what somebody else has committed there
+    (:class:`shim.migration.mirror.held.Held`).
 
     Whoever gives a group back to the cluster holds it :meth:`alone`: a write that is on its way there is executed
     before, and none comes after; but for one that was not answered (:meth:`may_arrive_seconds`).
@@ -80,6 +81,10 @@ class Mirror:
 
     def _served(self, number: int, coordinator: GroupCoordinator | None) -> None:
         """Or not any more. What is known of groups that another process has is not so any more when they come back."""
+        if coordinator is not None:
+            coordinator.note_in_force(self._in_mind.in_force_here)
+            # Nobody may have been told of these before the partition was read back.
+            self.touched(each for each in self._in_mind.in_force_here if self._runtime.partition_of(each) == number)
         if self._mirrors:
             self._comparison.served(number, coordinator)
             if coordinator is not None:

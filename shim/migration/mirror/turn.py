@@ -48,6 +48,8 @@ class MirrorTurn:
         self._written_over = written_over
         self._sent: Committed = {}
         """To the cluster, by now."""
+        self._reads = False
+        """What the cluster has, whatever was written last."""
 
     async def take(self) -> None:
         """Raises :class:`StoreError`."""
@@ -55,6 +57,7 @@ class MirrorTurn:
         if coordinator.hands_of(group) is not Hands.SERVED:
             self._in_mind.written.forget(group)
             self._in_mind.contested.forget(group)
+            self._in_mind.in_force_here.forget(group)
             return
         try:
             own = own_offsets(coordinator, group)
@@ -79,9 +82,12 @@ class MirrorTurn:
         """``own``: what the log has.
 
         What the cluster has after a failure nobody knows; nor while a transaction is open, whose offsets come into
-        force there by themselves, or lose to what is written meanwhile."""
+        force there by themselves, or lose to what is written meanwhile. After one that has ended it is read; where that
+        fails, what was written before it tells yet what is others'."""
         group, coordinator = self._group, self._coordinator
         written, contested = self._in_mind.written, self._in_mind.contested
+        self._reads = group in self._in_mind.in_force_here
+        self._in_mind.in_force_here.forget(group)
         if coordinator.has_pending(group):
             written.forget(group)
             contested.had(group, None)
@@ -103,7 +109,7 @@ class MirrorTurn:
         """``overruled``: where the cluster is told what the log has, or that it has nothing, though it seems to be as
         there: what is pending is not seen before it is in force."""
         group, coordinator, its = self._group, self._coordinator, self._in_mind
-        there = its.written.get(group)
+        there = None if self._reads else its.written.get(group)
         newer: Set[TopicPartition] = frozenset()
         if there is None:
             there = (await self._cluster.offsets_of({group: own}))[group]
@@ -130,11 +136,11 @@ class MirrorTurn:
         if may_write and (theirs := its.contested.written(group, own)):
             tell_written_over(group, own, theirs, theirs)
             self._written_over(group, own, theirs)
-        if not self._is_served:
+        if self._reads or not self._is_served:
             its.written.forget(group)
-        elif group in its.written:
+        if group in its.written:
             its.written.update(group, changed, gone)
-        else:
+        elif self._is_served:
             its.written.update(group, {at: each for at, each in (there | changed).items() if at not in gone}, ())
 
     @property
