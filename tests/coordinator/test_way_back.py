@@ -10,7 +10,6 @@ import pytest
 from protocol.own.state_log import NO_OFFSET, About, Hands, Step, WrittenValue
 from protocol.topic_partition import TopicPartition
 from shim.coordinator import OffsetReset
-from shim.coordinator.state.offsets import Moved
 from shim.migration.own_offsets import own_offsets
 from tests.kafka_log.deciding import Deciding
 
@@ -47,9 +46,6 @@ def _begun(step: Step = Step.KAFKA_DUAL, noted: WrittenValue = NOTED) -> Decidin
     d.take(d.coordinator.take_in_hand(d.now, "g", Hands.SERVED, "a test", d.ticket(), step))
     d.commit(offsets=[(*AT, BOTH_HAD)])
     d.take(d.coordinator.note_written(d.now, "g", {AT: noted}, d.ticket()))
-    moved = Moved()
-    moved.add("g")
-    d.coordinator.note_moved(moved)
     return d
 
 

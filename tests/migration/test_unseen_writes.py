@@ -446,3 +446,18 @@ def test_what_it_writes_behind_a_step_that_a_sudden_end_follows_is_newer(
             assert at.log == at.zookeeper == {0: LAST}
 
     virtual_time.run(lived())
+
+
+def test_what_it_wrote_before_a_client_came_back_while_the_shim_ran_without_zookeeper(tmp_path: Path) -> None:
+    async def lived() -> None:
+        async with at_kafka_dual(tmp_path, BOTH_HAD) as at:
+            await at.shim.kill()
+            at.start(has_zookeeper=False)
+            _consumer_writes(at, LAST)
+            await asyncio.sleep(SOON)
+            await at.commit({0: CLIENTS})
+            await at.commit({0: BOTH_HAD})
+            await at.ends_suddenly()
+            assert at.log == at.zookeeper == {0: BOTH_HAD}
+
+    virtual_time.run(lived())

@@ -8,6 +8,8 @@ from protocol.own.history_log import Who
 from protocol.own.state_log import NO_OFFSET, NOT_CARRIED, About, Step, WrittenValue
 from shim.coordinator.decision import Decision
 from shim.coordinator.outcome import Asker, Caller, HandsTaken
+from shim.coordinator.state.offset_table import CommittedOffset
+from shim.coordinator.state.partition_state import PartitionState
 
 _DIRECTLY: Final = Who(-1, "", None, "zookeeper", "", "")
 """Nobody knows who has written there."""
@@ -58,25 +60,27 @@ def note_written(
     decision.answer(asker, HandsTaken(True))
 
 
-def note_way_back(decision: Decision, group_id: str, committed: Iterable[tuple[str, int]]) -> None:
-    """Where one that was committed just now, by topic and partition, has come back to what is noted of ZooKeeper, the
-    note is another one from here on: after a crash nothing else tells that from no commit at all. Once for all that is
-    committed together, of a group that is elsewhere, too.
+def before_commit(
+    state: PartitionState, group_id: str, partitions: Iterable[tuple[str, int]]
+) -> Mapping[tuple[str, int], CommittedOffset | None]:
+    """What is committed of these, by topic and partition, where something is noted of ZooKeeper: for
+    :func:`note_way_back`."""
+    if group_id not in state.elsewhere or state.step_of(group_id) is not Step.KAFKA_DUAL:
+        return {}
+    written = state.written.get(group_id, {})
+    return {at: state.offsets.committed.get(group_id, *at) for at in partitions if at in written}
 
-    Whether one has come back is known by what has moved since a turn of the group's outbox last took it: it is noted as
-    records are applied, emptied between requests, and not in the log. So a restarted shim need not decide the same.
+
+def note_way_back(decision: Decision, group_id: str, before: Mapping[tuple[str, int], CommittedOffset | None]) -> None:
+    """Where one that was committed just now has come back to what is noted of ZooKeeper, the note is another one from
+    here on: after a crash nothing else tells that from no commit at all. The same once more is no way back. Once for
+    all that is committed together. ``before``: of these, as :func:`before_commit` gave it.
     """
     state = decision.state
-    if group_id not in state.elsewhere:
-        return
-    moved = state.offsets.moved.of(group_id)
-    if not moved or state.step_of(group_id) is not Step.KAFKA_DUAL:
-        return
-    written = state.written.get(group_id, {})
     notes: dict[tuple[str, int], WrittenValue | None] = {}
-    for at in committed:
-        last, its = written.get(at), state.offsets.committed.get(group_id, *at)
-        if last is None or its is None or at not in moved:
+    for at, was in before.items():
+        last, its = state.written[group_id][at], state.offsets.committed.get(group_id, *at)
+        if its is None or (was is not None and was.offset == its.offset):
             continue
         if last.replaced == its.offset:
             notes[at] = last._replace(replaced=NOT_CARRIED)  # it has been carried, or need not be any more

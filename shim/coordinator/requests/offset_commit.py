@@ -18,7 +18,7 @@ from shim.coordinator import events
 from shim.coordinator.decision import Decision
 from shim.coordinator.outcome import Asker, Caller
 from shim.coordinator.requests.conditional_commit import refusal
-from shim.coordinator.requests.elsewhere import note_way_back
+from shim.coordinator.requests.elsewhere import before_commit, note_way_back
 from shim.coordinator.requests.offset_metadata import is_too_large
 from shim.coordinator.state.group import Group, GroupState
 
@@ -66,6 +66,8 @@ def offset_commit(decision: Decision, caller: Caller, version: int, request: Off
         if refused is not None:
             decision.answer(asker, refused)
             return
+    named = ((topic.name, each.partition_index) for topic in request.topics for each in topic.partitions)
+    before = before_commit(state, request.group_id, named)
     topics = []
     for topic in request.topics:
         partitions = []
@@ -75,8 +77,7 @@ def offset_commit(decision: Decision, caller: Caller, version: int, request: Off
                 partition_error = _commit(decision, remembered, request, topic.name, partition)
             partitions.append(OffsetCommitResponsePartition(partition.partition_index, partition_error))
         topics.append(OffsetCommitResponseTopic(topic.name, topic.topic_id, tuple(partitions)))
-    answered = ((topic.name, each.partition_index, each.error_code) for topic in topics for each in topic.partitions)
-    note_way_back(decision, request.group_id, ((name, number) for name, number, code in answered if not code))
+    note_way_back(decision, request.group_id, before)
     decision.answer(asker, OffsetCommitResponse(throttle_time_ms=0, topics=tuple(topics)))
 
 
@@ -85,13 +86,15 @@ def _commit_rows(decision: Decision, remembered: Caller | None, request: OffsetC
     group_id = request.group_id
     # Generation, member and instance.
     who: Who | None = None if remembered is None else _new(Who, request[1:4] + remembered)
-    for topic in request.topics:
-        decision.write_rows(group_id, topic.name, cast(CommitRows, topic.partitions), who)
+    before = None
     if group_id in decision.state.elsewhere:
         of_topics = ((topic.name, cast(CommitRows, topic.partitions)) for topic in request.topics)
-        note_way_back(
-            decision, group_id, ((name, number) for name, rows in of_topics for number, _, _ in rows.values())
-        )
+        named = ((name, number) for name, rows in of_topics for number, _, _ in rows.values())
+        before = before_commit(decision.state, group_id, named)
+    for topic in request.topics:
+        decision.write_rows(group_id, topic.name, cast(CommitRows, topic.partitions), who)
+    if before:
+        note_way_back(decision, group_id, before)
 
 
 def _check(group: Group | None, version: int, request: OffsetCommitRequest) -> ErrorCode:

@@ -12,7 +12,7 @@ from protocol.own.conditional_commit import NONE_COMMITTED, REFUSED
 from protocol.own.history_log import NONE_REPLACED, TAKEN_AWAY, OffsetHistoryKey, OffsetHistoryValue
 from shim.coordinator.decision import Decision
 from shim.coordinator.outcome import Asker, Caller, OffsetReset, OffsetsReset
-from shim.coordinator.requests.elsewhere import note_way_back
+from shim.coordinator.requests.elsewhere import before_commit, note_way_back
 from shim.coordinator.state.group import GroupState
 
 # What a record takes beside its names (a little less), and a character in UTF-8 (at most).
@@ -33,9 +33,10 @@ def reset_offsets(
     if error is not ErrorCode.NONE:
         decision.answer(asker, OffsetsReset(error, failed))
         return
+    before = before_commit(decision.state, group_id, ((each.topic, each.partition) for each in changes))
     for each in changes:
         _set(decision, caller, group_id, each, cause)
-    note_way_back(decision, group_id, ((each.topic, each.partition) for each in changes))
+    note_way_back(decision, group_id, before)
     decision.answer(asker, OffsetsReset(ErrorCode.NONE))
 
 

@@ -14,7 +14,7 @@ from protocol.own.history_log import Who
 from protocol.own.position import Position, Producer
 from shim.coordinator.decision import Decision
 from shim.coordinator.outcome import TransactionBatch, TransactionEnd
-from shim.coordinator.requests.elsewhere import note_way_back
+from shim.coordinator.requests.elsewhere import before_commit, note_way_back
 from shim.coordinator.requests.txn_offset_commit import answer_parked
 from shim.coordinator.state.partition_state import PartitionState
 
@@ -96,13 +96,14 @@ def follow_end(decision: Decision, end: TransactionEnd) -> None:
     committers = decision.state.committers.pop(end.producer, {})
     if not decision.state.offsets.transactions.is_open(end.producer):
         return
+    pending: dict[str, list[tuple[str, int]]] = {}
+    for key in decision.state.offsets.transactions.pending.get(end.producer, ()):
+        if key.group in decision.state.elsewhere:
+            pending.setdefault(key.group, []).append((key.topic, key.partition))
+    before = {group_id: before_commit(decision.state, group_id, its) for group_id, its in pending.items()}
     settled = decision.end_transaction(end)
-    in_force: dict[str, list[tuple[str, int]]] = {}
-    for key, value, _ in settled:
-        if value is not None and key.group in decision.state.elsewhere:
-            in_force.setdefault(key.group, []).append((key.topic, key.partition))
-    for group_id, committed in in_force.items():
-        note_way_back(decision, group_id, committed)
+    for group_id, its in before.items():
+        note_way_back(decision, group_id, its)
     if decision.state.settings.offsets_history_retention_minutes > 0:
         # Who has committed is repeated for every offset, and may be a hundred times as long as that.
         room = decision.state.settings.commit_max_bytes

@@ -30,9 +30,9 @@ class DualPlace:
         self._folder = folder
         self.start()
 
-    def start(self) -> None:
+    def start(self, *, has_zookeeper: bool = True) -> None:
         """Another shim, where the last one is no more."""
-        self.shim = ShimProcess(self._folder, self.tree, self._rng)
+        self.shim = ShimProcess(self._folder, self.tree, self._rng, has_zookeeper=has_zookeeper)
         self.transactions.followed_by(self.shim.runtime)
         self.shim.start()
         self.shim.ensemble.connect()

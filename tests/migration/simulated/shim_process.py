@@ -69,32 +69,44 @@ class NotDone(Exception):
 
 
 class ShimProcess:
-    def __init__(self, data_dir: Path, tree: ZnodeTree, rng: random.Random) -> None:
+    """``has_zookeeper``: whether it runs with one."""
+
+    def __init__(self, data_dir: Path, tree: ZnodeTree, rng: random.Random, *, has_zookeeper: bool = True) -> None:
         self.disk = Disk(rng)
         self._context = copy_context()
         self._context.run(OWNER.set, self)
         self._context.run(DISK.set, self.disk)
-        self._context.run(self._make, data_dir, tree, rng)
+        self._context.run(self._make, data_dir, tree, rng, has_zookeeper)
 
-    def _make(self, data_dir: Path, tree: ZnodeTree, rng: random.Random) -> None:
+    def _make(self, data_dir: Path, tree: ZnodeTree, rng: random.Random, has_zookeeper: bool) -> None:
         clock = VirtualClock()
         self._log = LocalBackend(open_log(data_dir, SETTINGS, files=self.disk), SETTINGS, clock, files=self.disk)
         runtime = self.runtime = Runtime(self._log, SETTINGS, clock)
         cluster = cast(ClusterGroups, NoGroups())
         self.ensemble = SimulatedEnsemble(tree, rng)
         ensemble = cast(Ensemble, self.ensemble)
-        self.dual_commit = DualCommit(runtime, ZooKeeperOffsets(ensemble), ensemble)
-        self.stores = Stores(runtime, Mirror(runtime, cluster, SETTINGS), self.dual_commit)
-        self.feeding = Feeding(runtime, self.stores.mirror, self.dual_commit)
-        self.placements = Placements(runtime, cluster, SETTINGS, passed_by, Lookup(self.dual_commit.store))
+        dual_commit = DualCommit(runtime, ZooKeeperOffsets(ensemble), ensemble) if has_zookeeper else None
+        self._dual_commit = dual_commit
+        self.stores = Stores(runtime, Mirror(runtime, cluster, SETTINGS), dual_commit)
+        self.feeding = Feeding(runtime, self.stores.mirror, dual_commit)
+        lookup = Lookup(None if dual_commit is None else dual_commit.store)
+        self.placements = Placements(runtime, cluster, SETTINGS, passed_by, lookup)
         reader = GroupReader(runtime, cluster, self.placements)
         locks = GroupLocks(runtime, cluster, self.placements, reader, SETTINGS)
         self.stepping = Stepping(locks, reader, self.stores)
         runtime.admit()
 
     def start(self) -> None:
-        for chore in (self.runtime.load, self.runtime.run, self.feeding.run, self.dual_commit.watch.run):
+        for chore in (self.runtime.load, self.runtime.run, self.feeding.run):
             self._task(chore())
+        if self._dual_commit is not None:
+            self._task(self._dual_commit.watch.run())
+
+    @property
+    def dual_commit(self) -> DualCommit:
+        """Of one that has a ZooKeeper."""
+        assert self._dual_commit is not None
+        return self._dual_commit
 
     def _task(self, coroutine: Coroutine[Any, Any, Result]) -> asyncio.Task[Result]:
         return self._context.run(asyncio.create_task, coroutine)
