@@ -264,8 +264,7 @@ class GroupCoordinator(ReadablePartition):
         self._state.offsets.before = before
 
     def note_moved(self, moved: Moved) -> None:
-        """Likewise, which offsets have become others. Beside the records it is all that decisions read: about notes of
-        ZooKeeper, see :func:`shim.coordinator.requests.elsewhere.note_way_back`."""
+        """Likewise, which offsets have become others. No decision goes by that."""
         self._state.offsets.moved = moved
 
     def note_in_force(self, groups: dict[str, None]) -> None:

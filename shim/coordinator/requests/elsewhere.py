@@ -3,12 +3,11 @@
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from protocol.offsets_log import OffsetCommitKey, OffsetCommitValue
+from protocol.offsets_log import CommittedOffset, OffsetCommitKey, OffsetCommitValue
 from protocol.own.history_log import Who
 from protocol.own.state_log import NO_OFFSET, NOT_CARRIED, About, Step, WrittenValue
 from shim.coordinator.decision import Decision
 from shim.coordinator.outcome import Asker, Caller, HandsTaken
-from shim.coordinator.state.offset_table import CommittedOffset
 from shim.coordinator.state.partition_state import PartitionState
 
 _DIRECTLY: Final = Who(-1, "", None, "zookeeper", "", "")
