@@ -185,7 +185,7 @@ class HandOver:
                 if dual and (wrong := differences_to_cluster(kept, there)):
                     raise refused(group, wrong, "the cluster was written past the shim")
                 try:
-                    await self._write_to_cluster(group, offsets)
+                    await self._write_to_cluster(locked, offsets)
                 except Unanswered:
                     self._mirror.unanswered(group)
                     raise
@@ -196,14 +196,17 @@ class HandOver:
             await locked.decided(lambda coordinator, now, asker: coordinator.abandon(now, group, asker))
             return len(own.members)
 
-    async def _write_to_cluster(self, group: str, offsets: Committed) -> None:
+    async def _write_to_cluster(self, locked: LockedGroup, offsets: Committed) -> None:
+        group = locked.group
         present = await self._reader.cluster_offsets(group)
+        locked.has_stayed()
         refused_there = await self._cluster_groups.try_commit(group, offsets)
         nowhere = {each.at for each in refused_there if is_nowhere(each)}
         if nowhere:
             log.info("group %s: the cluster has no partition for %d of its offsets", group, len(nowhere))
         problems = [str(each) for each in refused_there if not is_nowhere(each)]
         if stale := sorted(present.keys() - offsets.keys()):
+            locked.has_stayed()
             problems += await self._cluster_groups.delete(group, stale)
         if problems:
             raise Refused(

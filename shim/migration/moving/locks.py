@@ -54,6 +54,7 @@ class GroupLocks:
     @asynccontextmanager
     async def locked(self, group: str, whose: Collection[Whose], otherwise: str) -> AsyncIterator[LockedGroup]:
         """Nobody else moves it meanwhile. What is in the way is raised as Refused; at the end its members go on."""
+        coordinator = self._reader.coordinator(group)
         placement = self._placements.open(group)
         if placement.taken:
             raise Refused(f"group {group} is changing hands already")
@@ -65,7 +66,9 @@ class GroupLocks:
             raise Refused(f"group {group} {too_early}")
         placement.taken = True
         try:
-            yield LockedGroup(group, placement, self._runtime, self._placements, self._reader, self._timeout_s)
+            yield LockedGroup(
+                group, coordinator, placement, self._runtime, self._placements, self._reader, self._timeout_s
+            )
         except UpstreamError as error:
             self._cluster_groups.forget(group)
             raise Refused(f"group {group}: the cluster cannot be asked: {error}") from error
@@ -97,14 +100,17 @@ class LockedGroup:
     def __init__(
         self,
         group: str,
+        coordinator: GroupCoordinator,
         placement: Placement,
         runtime: Runtime,
         placements: Placements,
         reader: GroupReader,
         timeout_seconds: float,
     ) -> None:
-        """``timeout_seconds``: how long its members, and those who are to answer them, are waited for."""
+        """``coordinator``: that of the group as it is locked. ``timeout_seconds``: how long its members, and those who
+        are to answer them, are waited for."""
         self.group = group
+        self._coordinator = coordinator
         self._placement = placement
         self._runtime = runtime
         self._placements = placements
@@ -144,9 +150,16 @@ class LockedGroup:
         if self._reader.coordinator(self.group).has_pending(self.group):
             raise Refused(f"group {self.group}: a transaction with offsets of it has not ended yet, try again")
 
+    def has_stayed(self) -> None:
+        """To be called before anything is done by what was read of the group since it was locked. Raises Refused where
+        its partition was given up, or read back, since: another shim may have acknowledged more meanwhile."""
+        if self._reader.coordinator(self.group) is not self._coordinator:
+            raise Refused(f"group {self.group}: its partition was read back meanwhile, try again")
+
     async def take_in_hand(self, hands: Hands, cause: str, step: Step = Step.KAFKA, *, from_zookeeper: bool) -> None:
         """Durably. Raises Refused."""
         group = self.group
+        self.has_stayed()
         await self.decided(
             lambda coordinator, now, asker: coordinator.take_in_hand(
                 now, group, hands, cause, asker, step, from_zookeeper=from_zookeeper

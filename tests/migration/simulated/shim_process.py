@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextvars import copy_context
 from functools import partial
 from pathlib import Path
@@ -25,6 +25,7 @@ from protocol.messages.offset_delete import (
     OffsetDeleteRequestTopic,
 )
 from protocol.messages.offset_fetch import OffsetFetchRequestGroup
+from protocol.offsets_log import OffsetCommitKey, OffsetCommitValue, encode_key, encode_value
 from protocol.own.state_log import Step
 from shim.config import Settings
 from shim.coordinator import Caller, GroupCoordinator
@@ -33,7 +34,9 @@ from shim.migration.dual.dual_commit import DualCommit
 from shim.migration.dual.lookup import Lookup
 from shim.migration.feeding import Feeding
 from shim.migration.hands.placements import SERVED, Placements, Whose
+from shim.migration.hindrances import Hindrances
 from shim.migration.mirror.mirror import Mirror
+from shim.migration.moving.hand_over import HandOver
 from shim.migration.moving.locks import GroupLocks
 from shim.migration.moving.stepping import Stepping
 from shim.migration.reader import GroupReader
@@ -82,7 +85,8 @@ class ShimProcess:
         clock = VirtualClock()
         self._log = LocalBackend(open_log(data_dir, SETTINGS, files=self.disk), SETTINGS, clock, files=self.disk)
         runtime = self.runtime = Runtime(self._log, SETTINGS, clock)
-        cluster = cast(ClusterGroups, NoGroups())
+        self.cluster = NoGroups()
+        cluster = cast(ClusterGroups, self.cluster)
         self.ensemble = SimulatedEnsemble(tree, rng)
         ensemble = cast(Ensemble, self.ensemble)
         dual_commit = DualCommit(runtime, ZooKeeperOffsets(ensemble), ensemble) if has_zookeeper else None
@@ -94,6 +98,8 @@ class ShimProcess:
         reader = GroupReader(runtime, cluster, self.placements)
         locks = GroupLocks(runtime, cluster, self.placements, reader, SETTINGS)
         self.stepping = Stepping(locks, reader, self.stores)
+        hindrances = Hindrances(self.placements, reader)
+        self.hand_over = HandOver(locks, reader, hindrances, cluster, self.stores.mirror, passed_by)
         runtime.admit()
 
     def start(self) -> None:
@@ -120,6 +126,29 @@ class ShimProcess:
         self._context.run(self.feeding.close)
         self._log._cleaning.join()
         self.disk.abandon()
+
+    async def loses_its_partition(self) -> None:
+        """To another one."""
+        lost = self._served_next(is_served=False)
+        self.runtime.own([])
+        await lost.wait()
+
+    async def gets_it_back(self, group: str, offsets: Mapping[int, int]) -> None:
+        """With what the other one has acknowledged."""
+        records = [
+            (encode_key(OffsetCommitKey(group, TOPIC, at)), encode_value(OffsetCommitValue(each)))
+            for at, each in offsets.items()
+        ]
+        await self._log.write_apart(0, [records], [])
+        loaded = self._served_next(is_served=True)
+        self.runtime.own([0])
+        await loaded.wait()
+
+    def _served_next(self, *, is_served: bool) -> asyncio.Event:
+        """Set when its partition comes to be served, or is not any more."""
+        told = asyncio.Event()
+        self.runtime.watch(lambda _, coordinator: told.set() if (coordinator is not None) is is_served else None)
+        return told
 
     async def does(self, coroutine: Coroutine[Any, Any, Result]) -> Result:
         """Raises NotDone where it is killed before it answers."""
