@@ -1,5 +1,5 @@
 """What comes between the look at a group and what is done by it, while the group is moved: its partition is another
-shim's for a while."""
+shim's for a while, or its topic is deleted."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ import pytest
 from protocol.own.state_log import Hands, Step
 from shim.coordinator.state.offset_table import CommittedOffset
 from shim.log.disk.checkpoint import TopicPartition
+from shim.migration.moving.locks import LockedGroup
 from shim.migration.words import Refused
+from shim.runtime.offsets_of_topics import OffsetsOfTopics
 from tests.migration.simulated import virtual_time
 from tests.migration.simulated.disk import WritesOf
 from tests.migration.simulated.dual_place import GROUP, SOON, DualPlace, at_kafka_dual
@@ -39,6 +41,10 @@ async def _another_shim_has_it(at: DualPlace) -> None:
     """And the cluster what that one has acknowledged."""
     await at.shim.loses_its_partition()
     at.shim.cluster.offsets[AT] = CommittedOffset(THEIRS, -1, "", 0)
+
+
+async def _topic_is_deleted(at: DualPlace) -> None:
+    assert await OffsetsOfTopics(at.shim.runtime).delete(TOPIC) == 1
 
 
 def _at_the_look(at: DualPlace, number: int, meanwhile: _Meanwhile, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -107,5 +113,44 @@ def test_who_has_the_partition_no_more_writes_nothing_to_the_cluster(
             with pytest.raises(Refused, match="the partition of group g is"):
                 await at.shim.does(at.shim.hand_over.give_back(GROUP, "a test"))
             assert at.shim.cluster.offsets[AT].offset == THEIRS
+
+    virtual_time.run(lived())
+
+
+async def _moved_back(at: DualPlace) -> None:
+    await at.shim.does(at.shim.stepping.move(GROUP, Step.ZOOKEEPER_DUAL, "a test"))
+    await asyncio.sleep(SOON)
+    assert at.shim.step_of(GROUP) is Step.ZOOKEEPER_DUAL
+
+
+def test_a_topic_that_is_deleted_before_the_step_is_decided_is_deleted_in_zookeeper(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def lived() -> None:
+        async with at_kafka_dual(tmp_path, BOTH_HAD) as at:
+            _at_the_look(at, 2, _topic_is_deleted, monkeypatch)
+            await _moved_back(at)
+            assert (at.log, at.stands(0)) == ({}, None)
+
+    virtual_time.run(lived())
+
+
+@pytest.mark.parametrize("is_durable", [False, True], ids=["decided", "durable"])
+def test_and_so_it_is_behind_the_decision(is_durable: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before anything is known of ZooKeeper at that step."""
+
+    async def lived() -> None:
+        async with at_kafka_dual(tmp_path, BOTH_HAD) as at:
+            take = LockedGroup.take_in_hand
+
+            async def beside(self: LockedGroup, *what: Any, **more: Any) -> None:
+                taking = asyncio.ensure_future(take(self, *what, **more))
+                await (taking if is_durable else asyncio.sleep(0))
+                await _topic_is_deleted(at)
+                await taking
+
+            monkeypatch.setattr(LockedGroup, "take_in_hand", beside)
+            await _moved_back(at)
+            assert (at.log, at.stands(0)) == ({}, None)
 
     virtual_time.run(lived())

@@ -164,7 +164,7 @@ class DualCommit:
         that it need not be read once more."""
         before = self._groups.get(group)
         told_since = before is not None and bool(before.told)
-        self._enter(group, self._log.coordinator(group), read_anew=told_since).told = dict(there)
+        self._enter(group, self._log.coordinator(group), read_anew=told_since).compared(there)
         self.outbox.touch(group)
 
     async def compare(self, group: str) -> tuple[dict[Partition, StoredOffset], list[Difference]]:
@@ -172,6 +172,11 @@ class DualCommit:
         there = await self.store.fetch(group)
         own = await self._log.offsets(group)
         return there, differences_to_zookeeper(own, there)
+
+    def differing(self, group: str, there: Mapping[Partition, StoredOffset]) -> list[Difference]:
+        """Where the log has something else by now than what was found in ZooKeeper. Raises
+        :class:`StoreUnavailable`."""
+        return differences_to_zookeeper(self._log.offsets_now(group), there)
 
     async def note_all(self, group: str, there: Mapping[Partition, StoredOffset]) -> None:
         """What ZooKeeper has is what the log has, which is right from here on: whatever else is found there later is

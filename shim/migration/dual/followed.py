@@ -50,7 +50,7 @@ class Followed:
 
     def judge(self, at: Partition, there: StoredOffset, own: Mapping[Partition, int]) -> Verdict:
         """As :meth:`Znode.judge`."""
-        if not self.adopted:
+        if not self.adopted and self.znode(at).is_new:
             return Verdict.KNOWN if own.get(at) == offset_of(there) else Verdict.CARRY
         return self.znode(at).judge(there, own.get(at))
 
@@ -73,6 +73,13 @@ class Followed:
         return owed
 
     # -- what has happened
+
+    def compared(self, there: Mapping[Partition, StoredOffset]) -> None:
+        """The log had that, too, when the step was decided: what it has no more by now was deleted since."""
+        self.told = dict(there)
+        if not self.adopted:
+            for at, each in there.items():
+                self.znode(at).both_have(each)
 
     def known_at(self, look: int) -> None:
         """What stands there was read or written just now. ``look``: the last of the watch's that had begun by then, and

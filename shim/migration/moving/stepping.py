@@ -89,6 +89,8 @@ class Stepping:
                 await self._look_at_consumers(group, step)
                 if step not in ZOOKEEPER_IS_RIGHT:
                     await zookeeper.note_all(group, there)
+                elif differing := zookeeper.differing(group, there):
+                    continue  # offsets have expired, or gone with their topic, meanwhile
                 limit.reschedule(None)  # what is decided from here on is, however long it takes
                 await self._take(locked, step, cause)
                 if step in IN_ZOOKEEPER:
