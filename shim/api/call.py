@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, Concatenate, Final, Generic, NamedTuple, ParamSpec, Protocol, TypeVar
 
 from compat.translation import Context
 from protocol.api import Api
 from protocol.errors import EncodeError, ErrorCode
+from protocol.own.state_log import Step
 from shim.api.counting import Codes, count_answer
 from shim.config import HostPort
-from shim.coordinator import Caller, GroupCoordinator, Outcome
+from shim.coordinator import Caller, GroupCoordinator, NotServed, Outcome, ReadablePartition
 from shim.following import Topics, TransactionFollower
 from shim.forwarding import Peer, Peers
 from shim.metrics import AnswerCounts
@@ -24,9 +25,14 @@ from shim.upstream import ClientPorts, Cluster
 
 Request = TypeVar("Request", bound=tuple[Any, ...])
 Response = TypeVar("Response", bound=tuple[Any, ...])
+Coordinator = TypeVar("Coordinator", bound=ReadablePartition)
+Answer = TypeVar("Answer")
+P = ParamSpec("P")
 
 # A frame is handed around with its size in front; the header begins behind it.
 SIZE_FIELD = 4
+
+_AT_ANY_STEP: Final[Mapping[str, Step | None]] = {}
 
 # A method of the coordinator that decides one request.
 GroupOperation = Callable[[GroupCoordinator, int, Caller, int, Any, Any], Outcome]
@@ -162,7 +168,8 @@ class Call(Generic[Request, Response]):
     """A request that the shim answers. It is the ticket that the runtime answers or fails, once."""
 
     __slots__ = (
-        "_amend", "_api", "_counted", "_header", "_held", "_respond", "_served", "connection", "request", "version",
+        "_amend", "_api", "_counted", "_header", "_held", "_respond", "_served", "_steps", "connection", "request",
+        "version",
     )  # fmt: skip
 
     def __init__(
@@ -179,6 +186,7 @@ class Call(Generic[Request, Response]):
         self._amend: Callable[[Response], Response] | None = None
         self._held: Callable[[Response], None] | None = None
         self._counted: tuple[Response, ...] = ()
+        self._steps = _AT_ANY_STEP
 
     @property
     def correlation_id(self) -> int:
@@ -195,10 +203,36 @@ class Call(Generic[Request, Response]):
         caller = self.caller
         services.runtime.submit(
             services.runtime.partition_of(group_id),
-            lambda coordinator, now, ticket: operation(coordinator, now, caller, self.version, self.request, ticket),
+            self.at_its_step(
+                group_id,
+                lambda coordinator, now, ticket: operation(
+                    coordinator, now, caller, self.version, self.request, ticket
+                ),
+            ),
             self,
             after_flight=after_flight,
         )
+
+    def decided_at(self, steps: Mapping[str, Step | None]) -> None:
+        """What there is of these groups in other places, and who waits for what is to be there, goes by their steps:
+        one that has gone on to another by the time that this is decided is refused for now. What was said before
+        stays."""
+        self._steps = {**steps, **self._steps}
+
+    def at_its_step(
+        self, group_id: str, asked: Callable[Concatenate[Coordinator, P], Answer]
+    ) -> Callable[Concatenate[Coordinator, P], Answer]:
+        """What is asked of the group's coordinator, which raises NotServed where the group is at another step."""
+        if group_id not in self._steps:
+            return asked
+        step = self._steps[group_id]
+
+        def at_that_step(coordinator: Coordinator, /, *args: P.args, **kwargs: P.kwargs) -> Answer:
+            if coordinator.step_of(group_id) is not step:
+                raise NotServed(group_id)
+            return asked(coordinator, *args, **kwargs)
+
+        return at_that_step
 
     def ask_broker(self, version: int | None = None, request: Request | None = None) -> Awaitable[bytes]:
         """The frame that the broker answers to this request, in ``version`` if that is given; or to ``request`` in its

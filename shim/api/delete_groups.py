@@ -19,7 +19,7 @@ def handle(services: Services, call: Call[DeleteGroupsRequest, DeleteGroupsRespo
     for position, group_id in enumerate(groups):
         services.runtime.submit(
             services.runtime.partition_of(group_id),
-            partial(_delete, group_id, caller),
+            call.at_its_step(group_id, partial(_delete, group_id, caller)),
             gather.part(position, partial(DeletableGroupResult, group_id)),
         )
 

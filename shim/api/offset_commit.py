@@ -118,7 +118,10 @@ def _decide(
     request, caller, version = call.request._replace(topics=existing), call.caller, call.version
     services.runtime.submit(
         services.runtime.partition_of(request.group_id),
-        lambda coordinator, now, asker: coordinator.offset_commit(now, caller, version, request, asker),
+        call.at_its_step(
+            request.group_id,
+            lambda coordinator, now, asker: coordinator.offset_commit(now, caller, version, request, asker),
+        ),
         Part(
             lambda response: call.answer(_with(refused, response)),
             lambda error: OffsetCommitResponse(topics=all_refused(existing, error)),

@@ -57,7 +57,10 @@ def _decide(
 
     services.runtime.submit(
         services.runtime.partition_of(request.group_id),
-        lambda coordinator, now, ticket: coordinator.offset_delete(now, caller, version, request, ticket),
+        call.at_its_step(
+            request.group_id,
+            lambda coordinator, now, ticket: coordinator.offset_delete(now, caller, version, request, ticket),
+        ),
         Part(done, lambda error: failure(call, error)),
     )
 

@@ -72,7 +72,7 @@ async def _fetch_many(services: Services, call: _Call, groups: tuple[OffsetFetch
         Question(
             group.group_id,
             (group.group_id, group.topics),
-            partial(_fetch_if_certain, services, group, stable),
+            call.at_its_step(group.group_id, partial(_fetch_if_certain, services, group, stable)),
             partial(failed, group),
         )
         for group in groups
@@ -120,7 +120,8 @@ def _fetch_only(
         call.answer(response_of(call.version, call.request, ()))
     runtime, stable = services.runtime, call.request.require_stable
     for group in groups:
-        runtime.ask(runtime.partition_of(group.group_id), partial(fetch, group, stable), _OnlyGroup(call, group))
+        asked = call.at_its_step(group.group_id, partial(fetch, group, stable))
+        runtime.ask(runtime.partition_of(group.group_id), asked, _OnlyGroup(call, group))
 
 
 class _OnlyGroup:

@@ -117,7 +117,8 @@ def _check(services: Services, call: _Call, not_before: Position | None) -> TxnO
         outcome, sent_on = coordinator.txn_offset_commit(now, call.caller, call.request, asker, not_before)
         return outcome
 
-    services.runtime.submit(services.runtime.partition_of(call.request.group_id), operation, call)
+    group_id = call.request.group_id
+    services.runtime.submit(services.runtime.partition_of(group_id), call.at_its_step(group_id, operation), call)
     return sent_on
 
 

@@ -11,7 +11,7 @@ from protocol.errors import ErrorCode
 from protocol.messages import list_groups
 from shim.api import OFFERED, ROUTES, Call, Context, Served, Services
 from shim.config import HostPort, Settings
-from shim.coordinator import GroupCoordinator
+from shim.coordinator import GroupCoordinator, NotServed
 from shim.following import Topics, TransactionFollower
 from shim.metrics import AnswerCounts
 from shim.migration.hands.placements import Placements
@@ -60,7 +60,12 @@ class Partitions:
         if isinstance(state, ErrorCode):
             ticket.fail(state)
             return
-        for asker, response in operation(state, 0, ticket).answers:
+        try:
+            answers = operation(state, 0, ticket).answers
+        except NotServed:
+            ticket.fail(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+            return
+        for asker, response in answers:
             asker.answer(response)
 
     def ask(self, partition: int, question: Callable[[GroupCoordinator], Any], ticket: Ticket) -> None:

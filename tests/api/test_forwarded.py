@@ -23,6 +23,7 @@ from protocol.messages import (
     txn_offset_commit,
 )
 from protocol.own.between_shims import Hello
+from protocol.own.state_log import Step
 from shim.api import EntrustedRequests, Services
 from shim.api import offset_commit as offset_commit_handler
 from shim.api.route import Route
@@ -271,6 +272,9 @@ class NotFoundOut(Placements):
 
     def passing(self, group_ids: Iterable[str], answered: asyncio.Future[bytes]) -> None:
         """It is not moved meanwhile."""
+
+    def steps_of(self, group_ids: Iterable[str]) -> dict[str, Step | None]:
+        return {}
 
 
 async def test_an_owner_begins_when_it_has_asked_the_clients_broker() -> None:

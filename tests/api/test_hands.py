@@ -31,6 +31,7 @@ from protocol.messages import (
     streams_group_heartbeat,
     sync_group,
 )
+from protocol.own.state_log import Hands, Step
 from shim.api import Services
 from shim.coordinator import GroupCoordinator
 from shim.migration.hands.gathering import Gathering
@@ -81,6 +82,9 @@ class Placed:
             return self._found
         self.whose[group_id] = self._found
         return ErrorCode.NONE
+
+    def steps_of(self, group_ids: Iterable[str]) -> dict[str, Step]:
+        return dict.fromkeys(group_ids, Step.KAFKA)
 
     def is_served(self, group_id: str) -> bool:
         return group_id in (SERVED, CHANGING)  # from the shim to somebody else
@@ -471,6 +475,21 @@ async def test_groups_of_both_kinds_are_described_and_deleted() -> None:
         client,
     )
     assert {(each.group_id, each.error_code) for each in gone.results} == {(PASSED, 68), (SERVED, 0)}
+
+
+async def test_one_that_goes_to_another_step_while_the_broker_is_asked_is_not_deleted() -> None:
+    """Consumers in ZooKeeper keep it there, and have not been looked for."""
+    coordinator = await committed()
+
+    def deleted(_: Any) -> Any:
+        coordinator.take_in_hand(0, SERVED, Hands.SERVED, "a test", object(), Step.ZOOKEEPER_DUAL)
+        return delete_groups.DeleteGroupsResponse(0, (delete_groups.DeletableGroupResult(PASSED, 68),))
+
+    client = Client(broker=broker(delete_groups.API, deleted))
+    request = delete_groups.DeleteGroupsRequest((PASSED, SERVED))
+    gone = await answer(delete_groups.API, 2, request, await to(Placed(), coordinator), client)
+    assert {each.group_id: each.error_code for each in gone.results} == {PASSED: 68, SERVED: NOT_NOW}
+    assert coordinator.offset_count == 1
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Collection, Sequence
+from collections.abc import Awaitable, Collection, Iterable, Sequence
 from typing import Any, Final, cast
 
 import pytest
@@ -11,6 +11,7 @@ from protocol.api import Api
 from protocol.errors import ErrorCode
 from protocol.messages import delete_groups, offset_commit, offset_delete, txn_offset_commit
 from protocol.own.conditional_commit import NONE_COMMITTED, expecting
+from protocol.own.state_log import Step
 from shim.coordinator import Caller, GroupCoordinator
 from shim.migration.hands.placements import Placements, Whose
 from shim.migration.stores import Stores
@@ -25,6 +26,9 @@ class Placed:
 
     def of(self, _: str) -> Whose:
         return Whose.SERVED_WITH_STORES
+
+    def steps_of(self, group_ids: Iterable[str]) -> dict[str, Step]:
+        return dict.fromkeys(group_ids, Step.KAFKA)
 
 
 class Place:

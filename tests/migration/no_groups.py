@@ -21,7 +21,7 @@ class NoGroups:
     async def transactions_ended(self, group: str, known: object = ()) -> None:
         return
 
-    async def offsets_of(self, groups: list[str]) -> dict[str, Committed]:
+    async def offsets_of(self, groups: list[str], *, stable: bool = True) -> dict[str, Committed]:
         return {group: dict(self.offsets) for group in groups}
 
     async def offsets_of_one(self, group: str, within_seconds: float | None = None) -> Committed:
@@ -30,6 +30,9 @@ class NoGroups:
     async def try_commit(self, group: str, offsets: Committed) -> list[str]:
         self.offsets.update(offsets)
         return []
+
+    async def keeps_leader_epochs(self, group: str) -> bool:
+        return True
 
 
 async def passed_by(_group: str) -> bool:

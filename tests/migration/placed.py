@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final, cast
 
+from protocol.own.state_log import Step
 from shim.migration.hands.placements import Placements, Whose
 from shim.migration.stores import Stores
 
@@ -15,6 +16,10 @@ class _Always:
 
     def of(self, group_id: str) -> Whose:
         return self._whose
+
+    def steps_of(self, group_ids: Iterable[str]) -> dict[str, Step | None]:
+        """None goes to another one."""
+        return {}
 
     def is_served(self, group_id: str) -> bool:
         return self._whose is Whose.SERVED

@@ -13,7 +13,7 @@ from shim.api.call import Services
 from shim.api.hands.divided import By, Divided
 from shim.api.hands.other_stores import Answer, Look, told_after_stores
 from shim.api.hands.passing import Newer, Passing, passed_all
-from shim.api.hands.when import FollowUp, when
+from shim.api.hands.when import FollowUp, at_their_steps, when
 from shim.migration.hands.placements import SERVED, Whose
 
 _Refused = Mapping[str, ErrorCode]
@@ -47,9 +47,20 @@ def about_many(its: ManyGroups, policy: Policy, handle: Handle) -> Handle:
             return divided(services, call, {})
         return looking(services, call)
 
+    def at_these_steps(follows: Handle) -> Handle:
+        """Where nothing is looked at nobody cares."""
+        return follows if its.look is None else at_their_steps(names_of, follows)
+
+    def names_of(call: AnyCall) -> Sequence[str]:
+        return many.names(call.version, call.request)
+
     def look_first(look: Look, services: Services, call: AnyCall) -> FollowUp | None:
         whose = _whose(services, many.names(call.version, call.request))
-        return when(call, _looked(look, services, whose), lambda refused: divided(services, call, refused))
+        return when(call, _looked(look, services, whose), lambda refused: looked(refused)(services, call))
+
+    def looked(refused: _Refused) -> Handle:
+        """Of some it was found out only now whose they are."""
+        return at_these_steps(lambda services, call: divided(services, call, refused))
 
     looking = None if its.look is None else authorized_for_groups(policy, partial(look_first, its.look))
 
@@ -100,7 +111,7 @@ def about_many(its: ManyGroups, policy: Policy, handle: Handle) -> Handle:
             return told_after_stores(services, call, in_stores, served, answer)
         return served(services, call)
 
-    return route
+    return at_these_steps(route)
 
 
 def _whose(services: Services, names: Iterable[str]) -> dict[str, Whose]:

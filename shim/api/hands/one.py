@@ -13,7 +13,7 @@ from shim.api.call import Services
 from shim.api.hands.gathering import Gathers
 from shim.api.hands.other_stores import Change, change_in_stores
 from shim.api.hands.passing import Newer, Passing, passed
-from shim.api.hands.when import FollowUp, when
+from shim.api.hands.when import FollowUp, at_their_steps, when
 from shim.migration.hands.placements import SERVED, Whose
 
 _JOINING: Final = 0
@@ -69,7 +69,7 @@ def about_one(its: OneGroup, policy: Policy, handle: Handle) -> Handle:
         if whose is Whose.SERVED_WITH_STORES and changing is not None:
             return changing(services, call)
         if gathers is not None and (gathering := services.placements.gathering(group_id)) is not None:
-            following = gathers(services, call, gathering, route)
+            following = gathers(services, call, gathering, begin)
             if following is not None:
                 return following
         if whose in SERVED:
@@ -79,7 +79,7 @@ def about_one(its: OneGroup, policy: Policy, handle: Handle) -> Handle:
             return None
         if whose is Whose.UNKNOWN and opening is not None and _makes_one(opens, call.request):
             return opening(services, call)
-        return pass_on(services, call, route)
+        return pass_on(services, call, begin)
 
     def pass_on(services: Services, call: AnyCall, otherwise: Handle) -> FollowUp | None:
         """Once it is certain that no other shim has taken the group over. ``otherwise``: for one that is in other hands
@@ -112,15 +112,25 @@ def about_one(its: OneGroup, policy: Policy, handle: Handle) -> Handle:
                 return None
             if to_the_cluster:
                 return pass_on(services, call, find_out)
+            known = handle
             if whose is Whose.SERVED_WITH_STORES and change is not None:
-                return change_in_stores(change, handle, services, call)
-            return handle(services, call)
+                known = partial(change_in_stores, change, handle)
+            return at_its_step(known)(services, call)
 
         return when(call, services.placements.find_out(group_id, opens), found)
 
+    def at_its_step(follows: Handle) -> Handle:
+        """Of what changes no offset nobody cares."""
+        return follows if change is None else at_their_steps(_its_group, follows)
+
     changing = None if change is None else authorized_for_groups(policy, partial(change_in_stores, change, served))
     opening = None if opens is None else authorized(policy, find_out)
-    return route
+    begin = at_its_step(route)
+    return begin
+
+
+def _its_group(call: AnyCall) -> tuple[str]:
+    return (call.request.group_id,)
 
 
 def _makes_one(opens: Kind | None, request: Any) -> bool:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from typing import Any, TypeVar
 
-from shim.api.authorization import AnyCall
+from shim.api.authorization import AnyCall, Handle
+from shim.api.call import Services
 
 Known = TypeVar("Known")
 
@@ -28,3 +29,16 @@ def when(call: AnyCall, known: Awaitable[Known], go_on: Callable[[Known], Follow
 
     call.connection.pause_requests()
     return following()
+
+
+def at_their_steps(names: Callable[[AnyCall], Iterable[str]], handle: Handle) -> Handle:
+    """The handler, where it goes by the steps of these groups: what of a request has to wait is decided at the same
+    steps, or refused for now."""
+
+    def begun(services: Services, call: AnyCall) -> FollowUp | None:
+        following = handle(services, call)
+        if following is not None:
+            call.decided_at(services.placements.steps_of(names(call)))
+        return following
+
+    return begun

@@ -166,6 +166,17 @@ class Placements:
             return Whose.SERVED_WITH_STORES
         return _WHOSE[coordinator.hands_of(group_id)]
 
+    def steps_of(self, group_ids: Iterable[str]) -> dict[str, Step | None]:
+        """At which those of them are now that the shim serves; None of one whose partition is not loaded."""
+        found: dict[str, Step | None] = {}
+        for group_id in group_ids:
+            coordinator = self._runtime.coordinator(self._runtime.partition_of(group_id))
+            if coordinator is None:
+                found[group_id] = None
+            elif coordinator.hands_of(group_id) is Hands.SERVED:
+                found[group_id] = coordinator.step_of(group_id)
+        return found
+
     def is_served(self, group_id: str) -> bool:
         """Whether the shim has it, for the time being too while it changes hands."""
         coordinator = self._runtime.coordinator(self._runtime.partition_of(group_id))
