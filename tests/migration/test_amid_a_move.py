@@ -10,9 +10,9 @@ from typing import Any, Final
 
 import pytest
 
+from protocol.offsets_log import CommittedOffset
 from protocol.own.state_log import Hands, Step
-from shim.coordinator.state.offset_table import CommittedOffset
-from shim.log.disk.checkpoint import TopicPartition
+from protocol.topic_partition import TopicPartition
 from shim.migration.moving.locks import LockedGroup
 from shim.migration.words import Refused
 from shim.runtime.offsets_of_topics import OffsetsOfTopics
