@@ -172,6 +172,8 @@ def test_variables_that_are_no_settings() -> None:
     """Those of the cache, of others, and what Kubernetes tells of a Service of the shim's own name."""
     environ = {
         "OFFSET_SHIM_CACHE": "/tmp",
+        "OFFSET_SHIM_ADMIN_CA_FILE": "/tmp/ca.pem",
+        "OFFSET_SHIM_ADMIN_CERTIFICATE_FILE": "/tmp/me.pem",
         "_OFFSET_SHIM_COMPLETE": "bash_source",
         "OFFSET_SHIM_SERVICE_HOST": "10.0.0.1",
         "OFFSET_SHIM_SERVICE_PORT": "19092",
