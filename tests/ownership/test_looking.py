@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -19,6 +21,7 @@ from tests.admin.running import Result
 from tests.conftest import TopicFactory
 from tests.java_tools import CONSUMER_GROUPS
 from tests.ownership.test_shims_together import GROUPS, PARTITIONS, shims_of
+from tests.waiting import wait_until
 
 
 def commit(bootstrap: str, group: str, topic: str) -> None:
@@ -33,6 +36,12 @@ def in_groups(admin: str, *args: str) -> Result:
     return offset_shim("groups", *args, "--admin", admin)
 
 
+def tells_of(admin: str, others: Sequence[str]) -> bool:
+    how = "(clients' addresses; ask each one's --admin)"
+    told = rf"this shim has \d+ of {PARTITIONS} partitions; others: {', '.join(others)} {re.escape(how)}\n"
+    return bool(re.fullmatch(told, in_groups(admin, "list").stderr))
+
+
 def test_all_groups_at_any_shim(cluster: Cluster, make_topic: TopicFactory, tmp_path: Path) -> None:
     topic = make_topic()
     shims = shims_of(cluster, topic, tmp_path)
@@ -43,6 +52,10 @@ def test_all_groups_at_any_shim(cluster: Cluster, make_topic: TopicFactory, tmp_
             shim.start()
         for number, group in enumerate(GROUPS):
             commit(shims[number % len(shims)].bootstrap, group, topic)
+        for shim, admin in zip(shims, admins, strict=True):
+            others = sorted(each.bootstrap for each in shims if each is not shim)
+            # One that has no partitions, as the last one at first, is not named.
+            wait_until(partial(tells_of, admin, others), "all have their share")
         for shim in shims:
             at = ("--bootstrap-server", shim.bootstrap)
             listed = java_tool(CONSUMER_GROUPS, *at, "--list").stdout.split()
@@ -61,11 +74,6 @@ def test_all_groups_at_any_shim(cluster: Cluster, make_topic: TopicFactory, tmp_
             assert len(histories) == 1, "each reads the topic"
             assert topic in histories.pop()
         assert "to be taken over on topics of the cluster, and read" in shims[0].log()
-        for shim, admin in zip(shims, admins, strict=True):
-            rest = ", ".join(sorted(each.bootstrap for each in shims if each is not shim))
-            how = re.escape("(clients' addresses; ask each one's --admin)")
-            told_of = rf"this shim has \d+ of {PARTITIONS} partitions; others: {rest} {how}\n"
-            assert re.fullmatch(told_of, in_groups(admin, "list").stderr)
         steps = steps_of_groups(admin_ports(",".join(admins), None), [*GROUPS, "nobody"])
         assert steps == {**dict.fromkeys(GROUPS, "kafka"), "nobody": NOT_KNOWN}
         with pytest.raises(CannotRead, match=r"is at another shim, .*Of shims that share a log --admin takes all"):
