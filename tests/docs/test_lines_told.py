@@ -21,7 +21,8 @@ _LEFT_OUT: Final = re.compile(r"…|\d[\d,.]*| for now: |: |[()]")
 :class:`shim.logged_once.LoggedOnce` does."""
 _FILLED_IN: Final = re.compile(
     r"\b(?:is|are) (?=not )|\b(?:the shim at|worker|partitions|others|topic|in it|on topics|log-places)\b"
-    r"|__offset_shim_offsets|\b[A-Z]+(?:_[A-Z]+)+\b|offsets\.topic\.replication\.factor is|and (?=there is)"
+    r"|__offset_shim_offsets|__consumer_offsets|\b[A-Z]+(?:_[A-Z]+)+\b"
+    r"|offsets\.topic\.replication\.factor is|and (?=there is)"
 )
 """What the page says where the code has a hole."""
 _AT_ENDS: Final = " :;,-."
