@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import click
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from shim.config import BY_NAME, OPTIONS, SettingError, load_configuration
 from shim.config.toml_file import read_toml
+from shim.terminal.options import ADMIN_CA_FILE, ADMIN_CERTIFICATE_FILE, ADMIN_TOKEN_FILE, admin_file_option
 
 NAME = "group.max.size"
 VARIABLE = "OFFSET_SHIM_GROUP_MAX_SIZE"
@@ -172,8 +174,6 @@ def test_variables_that_are_no_settings() -> None:
     """Those of the cache, of others, and what Kubernetes tells of a Service of the shim's own name."""
     environ = {
         "OFFSET_SHIM_CACHE": "/tmp",
-        "OFFSET_SHIM_ADMIN_CA_FILE": "/tmp/ca.pem",
-        "OFFSET_SHIM_ADMIN_CERTIFICATE_FILE": "/tmp/me.pem",
         "_OFFSET_SHIM_COMPLETE": "bash_source",
         "OFFSET_SHIM_SERVICE_HOST": "10.0.0.1",
         "OFFSET_SHIM_SERVICE_PORT": "19092",
@@ -185,6 +185,20 @@ def test_variables_that_are_no_settings() -> None:
         "OFFSET_SHIM_PORT_19092_TCP_ADDR": "10.0.0.1",
     }
     assert not load_configuration(None, (), environ).given
+
+
+@pytest.mark.parametrize("option", [ADMIN_TOKEN_FILE, ADMIN_CA_FILE, ADMIN_CERTIFICATE_FILE])
+def test_what_commands_show_to_an_admin_port_keeps_no_shim_from_starting(option: str) -> None:
+    """The token's file is a setting, too."""
+
+    @click.command()
+    @admin_file_option(option)
+    def command() -> None: ...
+
+    (parameter,) = command.params
+    assert isinstance(parameter.envvar, str)
+    found = load_configuration(None, (), {parameter.envvar: "/tmp/file"}).given
+    assert bool(found) is (option == ADMIN_TOKEN_FILE)
 
 
 def test_what_is_no_assignment_is_not_repeated() -> None:
