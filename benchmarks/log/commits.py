@@ -23,7 +23,8 @@ from protocol.own.history_log import HISTORY_TOPIC
 from protocol.partition import OFFSETS_TOPIC
 from shim.config import Settings
 from shim.coordinator import Caller, GroupCoordinator, Outcome
-from shim.runtime import Clock, LocalBackend, Runtime, Ticket, open_log
+from shim.disk_log import DiskBackend, open_log
+from shim.runtime import Clock, Runtime, Ticket
 
 COMMITTERS: Final = (1, 8, 64, 512)
 CALLER: Final = Caller("consumer-billing-7", "/10.20.30.40")
@@ -73,7 +74,7 @@ async def one_round(directory: Path | None, committers: int, seconds: float, his
         settings = Settings(offsets_history_retention_minutes=10_080 if history else 0)
         data_dir = Path(folder) / "data"
         offsets_log = open_log(data_dir, settings)
-        runtime = Runtime(LocalBackend(offsets_log, settings, Clock()), settings, Clock())
+        runtime = Runtime(DiskBackend(offsets_log, settings, Clock()), settings, Clock())
         runtime.admit()
         await runtime.load()
         writing = asyncio.create_task(runtime.run())

@@ -17,9 +17,9 @@ from typing import Final, NamedTuple
 from protocol.offsets_log import OffsetCommitKey, OffsetCommitValue, encode_key, encode_value
 from shim.config import Settings
 from shim.coordinator import CoordinatorSettings, GroupCoordinator
+from shim.disk_log import open_log
+from shim.disk_log.loading import Loader
 from shim.log import OffsetsLog, PartitionWrite
-from shim.runtime import open_log
-from shim.runtime.loading import Loader
 
 TOPICS: Final = 160
 PARTITIONS: Final = 100

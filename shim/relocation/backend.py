@@ -10,13 +10,13 @@ from typing import Final
 from shim.config import Settings
 from shim.coordinator import CoordinatorSettings, GroupCoordinator
 from shim.counted import counted
+from shim.disk_log import DiskBackend
 from shim.kafka_log.backend import KafkaBackend
 from shim.log import LogError
 from shim.log.directory.places import Place, Places
 from shim.metrics import FlushCounts, StandbyCounts
 from shim.relocation.mover import Mover
 from shim.relocation.words import NotMoved
-from shim.runtime import LocalBackend
 from shim.runtime.backend import Backend, Loaded, OwnedElsewhere, Reports, Writes, nothing
 from shim.upstream import UpstreamError
 
@@ -54,7 +54,7 @@ class TwoLogs:
 
     def __init__(
         self,
-        local: LocalBackend,
+        local: DiskBackend,
         kafka: KafkaBackend,
         places: Places,
         mover: Mover,

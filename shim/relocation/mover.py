@@ -18,12 +18,12 @@ from typing import Final, TypeVar
 from protocol.own import topic_log
 from protocol.own.topic_log import PlaceKey, encode_own
 from shim.coordinator import Contents
+from shim.disk_log import DiskBackend
 from shim.kafka_log.backend import KafkaBackend
 from shim.kafka_log.taking_over.taking_over import Found
 from shim.log.directory.places import Place, Places
 from shim.relocation.records import Changes, in_directory, on_topic, state_in_directory
 from shim.relocation.words import NotMoved
-from shim.runtime import LocalBackend
 from shim.runtime.backend import Loaded
 
 log = logging.getLogger(__name__)
@@ -49,7 +49,7 @@ class Stage(Enum):
 class Mover:
     """For the event loop. Of each partition one call at a time, and nobody decides anything about it meanwhile."""
 
-    def __init__(self, local: LocalBackend, kafka: KafkaBackend, places: Places, own_id: Callable[[], str]) -> None:
+    def __init__(self, local: DiskBackend, kafka: KafkaBackend, places: Places, own_id: Callable[[], str]) -> None:
         """``own_id``: of the data directory, `shim.instance.id`; asked for once the cluster is known."""
         self._local = local
         self._kafka = kafka

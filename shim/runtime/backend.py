@@ -1,4 +1,4 @@
-"""What the runtime needs of a log: the one on the local disk (local.py) is one such, the one on topics another."""
+"""What the runtime needs of a log: disk_log/backend.py is one such, kafka_log/backend.py another."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """A request's way through the coordinators of all offsets partitions and their log: decide, append, hold, answer.
 
-Everything here runs on the event loop; what of the log blocks has threads of its own (local.py). A request goes:
+Everything here runs on the event loop; what of a log blocks has threads of its own. A request goes:
 decision (the coordinator applies its records to its state) → records into the next flight → flight written and flushed
 → answer.
 

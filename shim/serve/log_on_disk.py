@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from shim.config import Settings
+from shim.disk_log import open_share, open_whole
 from shim.log import DataDir, LogError, OffsetsLog
 from shim.log.directory.places import Place, Places
 from shim.log.errors import unusable
 from shim.ownership.member import InstanceFenced
 from shim.ownership.sharing import Sharing
-from shim.runtime import Runtime, open_share, open_whole
+from shim.runtime import Runtime
 from shim.serve.errors import CannotStart, DiskHangs
 from shim.serve.tasks import first_of
 from shim.upstream import Cluster, UpstreamError, reason_of

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from protocol.partition import OFFSETS_TOPIC
 from shim.config import Settings
+from shim.disk_log import DiskBackend
 from shim.kafka_log.backend import KafkaBackend
 from shim.kafka_log.copies.snapshots import TopicSnapshots
 from shim.log.directory.places import Places
@@ -16,7 +17,7 @@ from shim.relocation.history import TwoHistories
 from shim.relocation.mover import Mover
 from shim.relocation.others import OtherShims
 from shim.relocation.relocation import Relocation
-from shim.runtime import Backend, Clock, LocalBackend, Runtime
+from shim.runtime import Backend, Clock, Runtime
 from shim.runtime.history_log import HistoryLog, LocalHistoryLog
 from shim.serve.log_on_disk import Opened
 from shim.upstream import Cluster
@@ -36,7 +37,7 @@ class Logs(NamedTuple):
 
     backend: Backend
     history: HistoryLog
-    local: LocalBackend | None = None
+    local: DiskBackend | None = None
     both: _Both | None = None
 
     def relocation(self, runtime: Runtime) -> Relocation | None:
@@ -52,7 +53,7 @@ def logs_of(opened: Opened, cluster: Cluster, settings: Settings, clock: Clock, 
         snapshots = TopicSnapshots(Files(), opened.data_dir.path, settings.offsets_topic_num_partitions)
         kafka = KafkaBackend(cluster, settings, clock, claimed, snapshots)
         return Logs(kafka, kafka.history_log)
-    local = LocalBackend(opened.offsets_log, settings, clock)
+    local = DiskBackend(opened.offsets_log, settings, clock)
     local_history = LocalHistoryLog(opened.offsets_log, local.settle_history)
     if opened.places is None:
         return Logs(local, local_history, local)

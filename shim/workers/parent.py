@@ -31,13 +31,13 @@ from typing import Any, Final, Protocol
 
 from shim.config import HostPort
 from shim.counted import counted
+from shim.disk_log import open_whole
 from shim.given import Given
 from shim.log import LogError, OffsetsLog, Share
 from shim.log.directory.shares import end_in_good_order
 from shim.log.disk.files import Files
 from shim.log.errors import unusable
 from shim.net.listening import listening_on
-from shim.runtime import open_whole
 from shim.upstream import reason_of
 from shim.workers.at_parent import MOST_BYTES, AtParent, Worker
 

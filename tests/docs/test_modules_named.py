@@ -18,6 +18,7 @@ MADE: Final = ("build/site",)
 WHOLE_ROOMS: Final = (
     "shim/log",
     "shim/runtime",
+    "shim/disk_log",
     "shim/kafka_log",
     "shim/forwarding",
     "shim/migration",

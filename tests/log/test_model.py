@@ -31,6 +31,7 @@ from protocol.messages.offset_fetch import OffsetFetchRequestGroup
 from protocol.offsets_log import OffsetCommitKey, OffsetCommitValue, decode_key, decode_value, encode_key, encode_value
 from protocol.partition import partition_for
 from shim.coordinator import CoordinatorSettings, GroupCoordinator
+from shim.disk_log.loading import Loader
 from shim.log import LogError
 from shim.log.cleaner import cleaning
 from shim.log.cleaner.cleaner import Cleaner
@@ -42,7 +43,6 @@ from shim.log.partition.partition import PartitionLog
 from shim.log.segments.active import LastBatch
 from shim.log.segments.segment import SoundBatch
 from shim.log.settings import LogSettings
-from shim.runtime.loading import Loader
 from tests.examples import examples
 from tests.log.crashing import DATA_DIR, small_sizes
 from tests.log.lost_files import LostFiles, PowerFailure

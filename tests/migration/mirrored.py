@@ -29,11 +29,12 @@ from shim.config import Settings, parse_servers
 from shim.coordinator import GroupCoordinator
 from shim.demo.parts import Broker
 from shim.demo.parts import Cluster as Brokers
+from shim.disk_log import DiskBackend, open_log
 from shim.following import TransactionFollower
 from shim.migration.mirror.mirror import Mirror
 from shim.offsets.cluster.groups import ClusterGroups, Committed, RefusedPartition
 from shim.offsets.cluster.kept_brokers import KeptBrokers
-from shim.runtime import Clock, LocalBackend, Runtime, open_log
+from shim.runtime import Clock, Runtime
 from shim.upstream import Cluster, TopicReader
 from shim.upstream.errors import Unanswered, UpstreamError
 from tests.migration.test_transactions import begun
@@ -173,7 +174,7 @@ async def mirrored(broker: Broker | Brokers, data_dir: Path, settings: Settings 
     cluster = Cluster(parse_servers(broker.bootstrap_servers), settings)
     watching = asyncio.create_task(cluster.run())
     await until(lambda: cluster.looked_up)
-    runtime = Runtime(LocalBackend(open_log(data_dir, settings), settings, Clock()), settings, Clock())
+    runtime = Runtime(DiskBackend(open_log(data_dir, settings), settings, Clock()), settings, Clock())
     at = Mirrored(runtime, cluster, settings)
     runtime.admit()
     await runtime.load()

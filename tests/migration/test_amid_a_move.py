@@ -28,7 +28,7 @@ _Meanwhile = Callable[[DualPlace], Awaitable[object]]
 
 @pytest.fixture(autouse=True)
 def _writes_in_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("shim.runtime.writer.WritingThread", WritesOf)
+    monkeypatch.setattr("shim.disk_log.writer.WritingThread", WritesOf)
 
 
 async def _another_shim_commits(at: DualPlace) -> None:

@@ -21,7 +21,7 @@ BEFORE, CARRIED, ALONE = 5, 9, 20
 
 @pytest.fixture(autouse=True)
 def _writes_in_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("shim.runtime.writer.WritingThread", WritesOf)
+    monkeypatch.setattr("shim.disk_log.writer.WritingThread", WritesOf)
 
 
 async def _set_back(at: DualPlace) -> None:

@@ -13,6 +13,7 @@ from protocol.own.history_log import HISTORY_TOPIC
 from protocol.own.state_log import STATE_TOPIC
 from protocol.partition import OFFSETS_TOPIC
 from shim.config import Settings
+from shim.disk_log import DiskBackend
 from shim.migration.dual.lookup import Lookup
 from shim.migration.hands.placements import Placements, Whose
 from shim.migration.migration import Migration
@@ -21,7 +22,7 @@ from shim.migration.mirror.mirror import Mirror
 from shim.migration.stores import Stores
 from shim.migration.words import Refused
 from shim.offsets.cluster.groups import ClusterGroups
-from shim.runtime import Clock, LocalBackend, Runtime
+from shim.runtime import Clock, Runtime
 from tests.migration.no_groups import NoGroups, passed_by
 from tests.runtime.held_log import HeldLog
 
@@ -31,7 +32,7 @@ WAIT_SECONDS = 30
 
 async def test_a_word_that_may_be_lost(tmp_path: Path) -> None:
     log = HeldLog.at(tmp_path, 1, topics=(OFFSETS_TOPIC, HISTORY_TOPIC, STATE_TOPIC))
-    runtime = Runtime(LocalBackend(log, SETTINGS, Clock(), files=log.files), SETTINGS, Clock())
+    runtime = Runtime(DiskBackend(log, SETTINGS, Clock(), files=log.files), SETTINGS, Clock())
     runtime.admit()
     await runtime.load()
     writing = asyncio.create_task(runtime.run())

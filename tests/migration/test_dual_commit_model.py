@@ -39,7 +39,7 @@ def _writes_in_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _in_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("shim.runtime.writer.WritingThread", WritesOf)
+    monkeypatch.setattr("shim.disk_log.writer.WritingThread", WritesOf)
     monkeypatch.setattr("shim.runtime.snapshots.LEAST_RECORDS", 30)
 
 

@@ -58,7 +58,7 @@ def _writes_in_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _in_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("shim.runtime.writer.WritingThread", WritesOf)
+    monkeypatch.setattr("shim.disk_log.writer.WritingThread", WritesOf)
 
 
 def played(seed: int, folder: Path, step: Step, *, moves: bool) -> Script:

@@ -21,7 +21,7 @@ TURN: Final = 5.0
 
 @pytest.fixture(autouse=True)
 def _writes_in_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("shim.runtime.writer.WritingThread", WritesOf)
+    monkeypatch.setattr("shim.disk_log.writer.WritingThread", WritesOf)
 
 
 async def _commit(at: DualPlace, offsets: Sequence[int], pause: float) -> None:

@@ -21,7 +21,7 @@ BOTH_HAD, BEFORE, LAST, CLIENTS = 9, 20, 50, 60
 
 @pytest.fixture(autouse=True)
 def _writes_in_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("shim.runtime.writer.WritingThread", WritesOf)
+    monkeypatch.setattr("shim.disk_log.writer.WritingThread", WritesOf)
 
 
 class _Late:

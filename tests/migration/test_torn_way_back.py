@@ -34,7 +34,7 @@ _Commits = Callable[[DualPlace], Coroutine[Any, Any, None]]
 
 @pytest.fixture(autouse=True)
 def _writes_in_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("shim.runtime.writer.WritingThread", WritesOf)
+    monkeypatch.setattr("shim.disk_log.writer.WritingThread", WritesOf)
 
 
 async def _plainly(at: DualPlace) -> None:

@@ -22,7 +22,7 @@ CONSUMERS: Final = (70, 71)
 
 @pytest.fixture(autouse=True)
 def _writes_in_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("shim.runtime.writer.WritingThread", WritesOf)
+    monkeypatch.setattr("shim.disk_log.writer.WritingThread", WritesOf)
 
 
 def _consumer_writes(at: DualPlace, *offsets: int) -> None:

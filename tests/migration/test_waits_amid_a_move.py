@@ -56,7 +56,7 @@ _FETCH: Final = offset_fetch.OffsetFetchRequest(GROUP, (offset_fetch.OffsetFetch
 
 @pytest.fixture(autouse=True)
 def _writes_in_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("shim.runtime.writer.WritingThread", WritesOf)
+    monkeypatch.setattr("shim.disk_log.writer.WritingThread", WritesOf)
 
 
 class _Asked:

@@ -22,7 +22,7 @@ BOTH_HAD, CONSUMERS, CLIENTS = 9, 50, 60
 
 @pytest.fixture(autouse=True)
 def _writes_in_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("shim.runtime.writer.WritingThread", WritesOf)
+    monkeypatch.setattr("shim.disk_log.writer.WritingThread", WritesOf)
 
 
 class _Beside:

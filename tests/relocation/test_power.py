@@ -12,11 +12,11 @@ import pytest
 
 from shim.config import Settings
 from shim.demo.parts import Broker
+from shim.disk_log import open_log
 from shim.log.directory.data_dir import DataDir
 from shim.log.directory.places import Place
 from shim.relocation.mover import Stage
 from shim.relocation.words import Side
-from shim.runtime import open_log
 from shim.serve.log_on_disk import Opened
 from tests.log.lost_files import LostFiles
 from tests.relocation import rig

@@ -17,8 +17,9 @@ from protocol.messages.offset_commit import (
 from protocol.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetchResponseGroup
 from shim.config import Settings
 from shim.coordinator import Caller
+from shim.disk_log import DiskBackend
 from shim.log import LogSettings
-from shim.runtime import Clock, LocalBackend, Runtime
+from shim.runtime import Clock, Runtime
 from tests.coordinator.driving import subscription
 from tests.runtime.held_log import WAIT_SECONDS, HeldLog, Teller
 
@@ -30,7 +31,7 @@ CALLER = Caller("client", "/127.0.0.1")
 class Running:
     """One runtime, its log, and one method for each request; each gives the ticket at once."""
 
-    def __init__(self, runtime: Runtime, backend: LocalBackend, log: HeldLog) -> None:
+    def __init__(self, runtime: Runtime, backend: DiskBackend, log: HeldLog) -> None:
         self.runtime = runtime
         self.backend = backend
         self.log = log
@@ -108,7 +109,7 @@ async def running(data_dir: Path, settings: Settings | None = None, *, admitted:
     """A runtime that has loaded its log and writes; at the end it is stopped, and every write let through."""
     settings = settings or Settings(offsets_topic_num_partitions=PARTITIONS)
     log = HeldLog.at(data_dir, settings.offsets_topic_num_partitions, log_settings=LogSettings.of(settings))
-    backend = LocalBackend(log, settings, Clock(), files=log.files)
+    backend = DiskBackend(log, settings, Clock(), files=log.files)
     runtime = Runtime(backend, settings, Clock())
     if admitted:
         runtime.admit()

@@ -14,8 +14,8 @@ import pytest
 import shim.runtime.failing as failing_module
 from protocol.errors import ErrorCode
 from protocol.messages.offset_fetch import OffsetFetchResponseGroup
+from shim.disk_log import DiskBackend
 from shim.log.journal.journal import JOURNAL_NAME
-from shim.runtime import LocalBackend
 from shim.runtime.failing import Failing
 from shim.serve.health import Health
 from shim.serve.measuring import Measuring
@@ -164,7 +164,7 @@ async def test_a_line_names_the_log_that_it_is_about(
 ) -> None:
     """As the backend calls it: a partition need not be in the data directory."""
     monkeypatch.setattr(failing_module, "FIRST_PAUSE_MS", 1)
-    monkeypatch.setattr(LocalBackend, "name_of", lambda self, number: f"elsewhere-{number}")
+    monkeypatch.setattr(DiskBackend, "name_of", lambda self, number: f"elsewhere-{number}")
     caplog.set_level(logging.DEBUG, "shim.runtime")
     async with running(tmp_path) as shim:
         served = asyncio.Event()

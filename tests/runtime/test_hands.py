@@ -21,9 +21,10 @@ from protocol.offsets_log import OffsetCommitKey, OffsetCommitValue
 from protocol.own.state_log import STATE_TOPIC, GroupHandsKey, GroupHandsValue, Hands, Step, WrittenValue, encode_state
 from shim.config import Settings
 from shim.coordinator import Caller, GroupCoordinator, Outcome
+from shim.disk_log import DiskBackend, open_log
 from shim.log import PartitionWrite
 from shim.log.segments import batching
-from shim.runtime import Clock, LocalBackend, Runtime, flight, open_log
+from shim.runtime import Clock, Runtime, flight
 
 SETTINGS = Settings(offsets_topic_num_partitions=3)
 WAIT_SECONDS = 30
@@ -44,7 +45,7 @@ class Told:
 
 @asynccontextmanager
 async def runtime_at(data_dir: Path) -> AsyncIterator[Runtime]:
-    runtime = Runtime(LocalBackend(open_log(data_dir, SETTINGS), SETTINGS, Clock()), SETTINGS, Clock())
+    runtime = Runtime(DiskBackend(open_log(data_dir, SETTINGS), SETTINGS, Clock()), SETTINGS, Clock())
     runtime.admit()
     await runtime.load()
     writing = asyncio.create_task(runtime.run())

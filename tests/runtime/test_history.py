@@ -20,10 +20,10 @@ from protocol.own.state_log import STATE_TOPIC
 from protocol.partition import OFFSETS_TOPIC
 from shim.config import Settings
 from shim.coordinator import Caller, CoordinatorSettings
+from shim.disk_log import backend, open_log
 from shim.log import LogError, OffsetsLog
 from shim.log.cleaner.retention import Retention
 from shim.log.journal.journal import JOURNAL_NAME
-from shim.runtime import local, open_log
 from tests.coordinator.driving import START, Driven
 from tests.runtime.held_log import Answered
 from tests.runtime.running import CALLER, TOPIC, Running, offset_in, running
@@ -101,7 +101,7 @@ async def test_neither_is_without_the_other(tmp_path: Path, call: str, topic: st
 async def test_who_asks_for_it_does_not_wait_for_a_disk_that_hangs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(local, "_SETTLED_WITHIN_S", 0.1)
+    monkeypatch.setattr(backend, "_SETTLED_WITHIN_S", 0.1)
     async with running(tmp_path, ONE) as shim:
         shim.log.release(1)
         await shim.commit("g", 1).result()

@@ -17,12 +17,13 @@ from protocol.errors import ErrorCode
 from protocol.messages.offset_fetch import OffsetFetchResponseGroup
 from shim.config import Settings
 from shim.coordinator import GroupCoordinator
+from shim.disk_log import DiskBackend
 from shim.log import LogSettings
 from shim.log.journal.journal import JOURNAL_NAME
 from shim.migration.dual.lookup import Lookup
 from shim.migration.hands.placements import Placements
 from shim.offsets.cluster.groups import ClusterGroups
-from shim.runtime import Clock, LocalBackend, Runtime
+from shim.runtime import Clock, Runtime
 from shim.runtime.backend import Loaded, OwnedElsewhere
 from shim.runtime.partition import Partition
 from shim.runtime.progress import NewShare
@@ -37,7 +38,7 @@ class Fenced(OSError, OwnedElsewhere):
     """As of a log on topics, whose other trouble passes."""
 
 
-class SharedBackend(LocalBackend):
+class SharedBackend(DiskBackend):
     """A log on the disk of which others may have partitions, by the word of the test."""
 
     elsewhere: set[int]

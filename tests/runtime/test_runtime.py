@@ -25,11 +25,12 @@ from protocol.offsets_log import OffsetCommitKey, OffsetCommitValue, encode_key,
 from protocol.records.batches import encode_batch
 from shim.config import Settings
 from shim.coordinator import GroupCoordinator, Outcome, ReadablePartition
+from shim.disk_log import DiskBackend
+from shim.disk_log.loading import Loader
 from shim.log import PartitionWrite
 from shim.log.journal.journal import JOURNAL_NAME
-from shim.runtime import Clock, LocalBackend, Runtime, Ticket
+from shim.runtime import Clock, Runtime, Ticket
 from shim.runtime.backend import Loaded
-from shim.runtime.loading import Loader
 from tests.coordinator.driving import parked, subscription
 from tests.runtime.held_log import WAIT_SECONDS, Answered, HeldLog, Teller
 from tests.runtime.running import CALLER, PARTITIONS, TOPIC, Running, offset_in, running
@@ -556,7 +557,7 @@ async def test_requests_during_the_load_are_told_so_and_a_stop_ends_it(tmp_path:
     assert log.write([PartitionWrite(0, [[(encode_key(key), encode_value(value))]] * 1_000, 1)]) == {}
     replayed = 0
     settings = Settings(offsets_topic_num_partitions=1)
-    backend = LocalBackend(log, settings, Clock())
+    backend = DiskBackend(log, settings, Clock())
     runtime = Runtime(backend, settings, Clock())
     runtime.admit()
     shim = Running(runtime, backend, log)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from shim.config import load_configuration
+from shim.disk_log.opening import open_log
 from shim.given import given_to_serve
 from shim.net import Limits
-from shim.runtime.opening import open_log
 from shim.serve.log_on_disk import Opened
 from shim.serve.parts import Parts
 

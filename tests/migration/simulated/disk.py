@@ -11,7 +11,7 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, Final, TypeVarTuple
 
-from shim.runtime.writing_thread import WritingThread
+from shim.disk_log.writing_thread import WritingThread
 from tests.log.faulty_files import NeverSyncedFiles
 
 _Arguments = TypeVarTuple("_Arguments")

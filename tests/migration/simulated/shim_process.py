@@ -29,6 +29,7 @@ from protocol.offsets_log import OffsetCommitKey, OffsetCommitValue, encode_key,
 from protocol.own.state_log import Step
 from shim.config import Settings
 from shim.coordinator import Caller, GroupCoordinator
+from shim.disk_log import DiskBackend, open_log
 from shim.migration.deciding import decide
 from shim.migration.dual.dual_commit import DualCommit
 from shim.migration.dual.lookup import Lookup
@@ -44,7 +45,7 @@ from shim.migration.stores import Stores
 from shim.offsets.cluster.groups import ClusterGroups
 from shim.offsets.zookeeper.ensemble import Ensemble
 from shim.offsets.zookeeper.offsets import ZooKeeperOffsets
-from shim.runtime import LocalBackend, Runtime, open_log
+from shim.runtime import Runtime
 from shim.runtime.own_ticket import OwnTicket
 from tests.migration.no_groups import NoGroups, passed_by
 from tests.migration.simulated.disk import DISK, Disk
@@ -83,7 +84,7 @@ class ShimProcess:
 
     def _make(self, data_dir: Path, tree: ZnodeTree, rng: random.Random, has_zookeeper: bool) -> None:
         clock = VirtualClock()
-        self._log = LocalBackend(open_log(data_dir, SETTINGS, files=self.disk), SETTINGS, clock, files=self.disk)
+        self._log = DiskBackend(open_log(data_dir, SETTINGS, files=self.disk), SETTINGS, clock, files=self.disk)
         runtime = self.runtime = Runtime(self._log, SETTINGS, clock)
         self.cluster = NoGroups()
         cluster = cast(ClusterGroups, self.cluster)

@@ -10,8 +10,8 @@ from protocol.offsets_log import UnknownKey, decode_key, decode_value
 from protocol.partition import OFFSETS_TOPIC
 from shim.config import Settings
 from shim.coordinator import CoordinatorSettings, GroupCoordinator
-from shim.runtime import open_log
-from shim.runtime.loading import Loader
+from shim.disk_log import open_log
+from shim.disk_log.loading import Loader
 from tests.runtime.running import Running
 from tests.runtime.test_runtime import error_in
 

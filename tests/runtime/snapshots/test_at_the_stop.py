@@ -85,7 +85,7 @@ async def test_none_is_taken_at_the_stop_of_what_could_not_be_written(tmp_path: 
 async def test_the_time_at_the_stop_is_bounded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("shim.runtime.local.LAST_SNAPSHOTS_SECONDS", 0.0)
+    monkeypatch.setattr("shim.disk_log.backend.LAST_SNAPSHOTS_SECONDS", 0.0)
     caplog.set_level("INFO")
     async with running(tmp_path, ONE) as shim:
         shim.log.release(1_000)
@@ -176,7 +176,7 @@ async def test_a_stop_gives_up_the_one_in_the_making_and_takes_it_anew(
 
 
 async def test_a_stop_gives_up_a_dump(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("shim.runtime.local.LAST_SNAPSHOTS_SECONDS", 0.0)
+    monkeypatch.setattr("shim.disk_log.backend.LAST_SNAPSHOTS_SECONDS", 0.0)
     steps = 0
 
     def step(_: StateDump) -> bool:

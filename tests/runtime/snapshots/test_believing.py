@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from shim.coordinator import CoordinatorSettings
+from shim.disk_log import open_log
+from shim.disk_log.loading import Loader
 from shim.log.directory.handover import CLEAN_SHUTDOWN
 from shim.log.disk.files import Files
 from shim.log.partition.partition import PartitionLog
 from shim.log.partition.snapshot import PartitionSnapshots, Snapshot
-from shim.runtime import open_log
-from shim.runtime.loading import Loader
 from shim.runtime.replaying import Home
 from tests.runtime.running import running
 from tests.runtime.snapshots.as_replayed import (

@@ -14,8 +14,8 @@ from protocol.errors import ErrorCode
 from protocol.offsets_log import OffsetCommitKey, encode_key
 from protocol.partition import partition_for
 from shim.config import Settings
+from shim.disk_log import open_log
 from shim.log import LogError, PartitionWrite
-from shim.runtime import open_log
 from tests.runtime.running import TOPIC, offset_in, running
 from tests.runtime.snapshots.as_replayed import (
     ONE,

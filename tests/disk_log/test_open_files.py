@@ -15,7 +15,7 @@ SERVE = """
 from protocol.own.history_log import HISTORY_TOPIC
 from shim.config import Settings
 from protocol.partition import OFFSETS_TOPIC
-from shim.runtime import open_log
+from shim.disk_log import open_log
 log = open_log(Path(sys.argv[1]), Settings(offsets_topic_num_partitions=200))
 for topic in (OFFSETS_TOPIC, HISTORY_TOPIC):
     for partition in range(200):

@@ -19,24 +19,24 @@ from protocol.partition import OFFSETS_TOPIC
 from protocol.topic_partition import TopicPartition
 from shim.config import Settings
 from shim.coordinator import CoordinatorSettings, GroupCoordinator
+from shim.disk_log.cleaning_thread import CleaningThread
+from shim.disk_log.ends import DiskEnds
+from shim.disk_log.loading import Loader
+from shim.disk_log.writer import Writer
 from shim.log import LogError, OffsetsLog, PartitionWrite
 from shim.log.cleaner.cleaning import CleanerStats
 from shim.log.disk.files import Files
 from shim.metrics import FlushCounts
 from shim.runtime.backend import Loaded, Reports, nothing
-from shim.runtime.cleaning_thread import CleaningThread
 from shim.runtime.clock import Clock
 from shim.runtime.flight import RecordSet
-from shim.runtime.loading import Loader
-from shim.runtime.local_ends import LocalEnds
 from shim.runtime.snapshots import LAST_SNAPSHOTS_SECONDS, Snapshots
-from shim.runtime.writer import Writer
 
 _SETTLED_WITHIN_S: Final = 3.0
 """Who asks for the history, as a page of the console does, does not wait for a disk that hangs."""
 
 
-class LocalBackend:
+class DiskBackend:
     """See :class:`shim.runtime.backend.Backend`."""
 
     is_among_shims = False
@@ -50,7 +50,7 @@ class LocalBackend:
     def __init__(
         self, offsets_log: OffsetsLog, settings: Settings, clock: Clock, *, files: Files | None = None
     ) -> None:
-        """The log has the topics that the settings ask for: :func:`shim.runtime.opening.open_log` opens it so.
+        """The log has the topics that the settings ask for: :func:`shim.disk_log.opening.open_log` opens it so.
 
         ``files``: the log's own, if they are not the usual ones.
         """
@@ -69,7 +69,7 @@ class LocalBackend:
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def attach(self, reports: Reports) -> None:
-        self._snapshots = Snapshots(LocalEnds(self._log), reports.coordinator, lambda: self.writes.wake())
+        self._snapshots = Snapshots(DiskEnds(self._log), reports.coordinator, lambda: self.writes.wake())
         self.writes = Writer(
             self._log,
             self._snapshots,

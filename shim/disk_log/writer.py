@@ -13,12 +13,12 @@ from typing import Any, Final, NamedTuple, TypeVar, TypeVarTuple
 from protocol.own.history_log import HISTORY_TOPIC
 from protocol.own.state_log import STATE_TOPIC
 from protocol.partition import OFFSETS_TOPIC
+from shim.disk_log.writing_thread import WritingThread
 from shim.log import Maintained, MayWait, OffsetsLog, PartitionWrite
 from shim.metrics import FlushCounts
 from shim.runtime.clock import Clock
 from shim.runtime.flight import Batch, Flight, RecordSet, Ticket
 from shim.runtime.snapshots import End, Snapshots, Taking
-from shim.runtime.writing_thread import WritingThread
 
 _Arguments = TypeVarTuple("_Arguments")
 _Result = TypeVar("_Result")

@@ -12,13 +12,14 @@ import pytest
 from protocol.partition import OFFSETS_TOPIC
 from protocol.topic_partition import TopicPartition
 from shim.config import Settings
+from shim.disk_log import open_log
+from shim.disk_log.cleaning_thread import CleaningThread
 from shim.log.cleaner.cleaner import Cleaner
 from shim.log.cleaner.cleaning import CleanerStats
 from shim.log.cleaner.retention import Retention
 from shim.log.cleaner.throttler import CleaningStopped
 from shim.log.disk.files import Files
-from shim.runtime import Clock, open_log
-from shim.runtime.cleaning_thread import CleaningThread
+from shim.runtime import Clock
 from tests.runtime.test_offsets_retention import YEAR_MS, SetForward
 
 WAIT_SECONDS = 60.0

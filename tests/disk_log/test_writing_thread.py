@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from shim.runtime.writing_thread import WritingThread
+from shim.disk_log.writing_thread import WritingThread
 
 WAIT_SECONDS = 60.0
 

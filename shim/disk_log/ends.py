@@ -12,7 +12,7 @@ from shim.runtime.snapshots import End
 log = logging.getLogger(__name__)
 
 
-class LocalEnds:
+class DiskEnds:
     """See :class:`shim.runtime.snapshots.SnapshotLog`."""
 
     def __init__(self, offsets_log: OffsetsLog) -> None:

@@ -13,11 +13,11 @@ import pytest
 
 from protocol.own.history_log import HISTORY_TOPIC
 from protocol.partition import OFFSETS_TOPIC
+from shim.disk_log.ends import DiskEnds
+from shim.disk_log.writer import Writer
+from shim.disk_log.writing_thread import WritingThread
 from shim.runtime import Clock
-from shim.runtime.local_ends import LocalEnds
 from shim.runtime.snapshots import Snapshots
-from shim.runtime.writer import Writer
-from shim.runtime.writing_thread import WritingThread
 from tests.runtime.held_log import HeldLog, Teller
 from tests.waiting import wait_until
 
@@ -37,7 +37,7 @@ async def writing(log: HeldLog) -> AsyncIterator[Writer]:
     """Of its one partition, which is read."""
     for topic in (OFFSETS_TOPIC, HISTORY_TOPIC):
         list(log.recover(0, topic=topic))
-    snapshots = Snapshots(LocalEnds(log), lambda _: None, lambda: None)
+    snapshots = Snapshots(DiskEnds(log), lambda _: None, lambda: None)
     writer = Writer(log, snapshots, Clock(), 60.0, lambda failed, _: None)
     running = asyncio.create_task(writer.run())
     yield writer
@@ -63,7 +63,7 @@ async def test_the_loop_gives_way_to_a_write_that_takes_longer_than_the_disk(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     moments = Moments()
-    monkeypatch.setattr("shim.runtime.writer.time", moments)
+    monkeypatch.setattr("shim.disk_log.writer.time", moments)
     waits: list[tuple[float, float]] = []
 
     def waits_in_vain(thread: WritingThread, seconds: float) -> None:
@@ -111,7 +111,7 @@ async def test_what_has_landed_when_the_loop_gives_way_is_told_at_once(
 ) -> None:
     """And once; what has not is told when it has."""
     moments = Moments()
-    monkeypatch.setattr("shim.runtime.writer.time", moments)
+    monkeypatch.setattr("shim.disk_log.writer.time", moments)
     log = HeldLog.at(tmp_path, 1)
     async with writing(log) as writer:
 
@@ -139,7 +139,7 @@ async def test_only_what_was_written_is_answered(tmp_path: Path) -> None:
     for partition in (0, 1):
         for topic in (OFFSETS_TOPIC, HISTORY_TOPIC):
             list(log.recover(partition, topic=topic))
-    snapshots = Snapshots(LocalEnds(log), lambda _: None, lambda: None)
+    snapshots = Snapshots(DiskEnds(log), lambda _: None, lambda: None)
     told: list[int] = []
     answered: list[list[bool]] = []
 

@@ -14,12 +14,13 @@ from protocol.own.history_log import HISTORY_TOPIC
 from protocol.partition import OFFSETS_TOPIC
 from shim.config import Settings
 from shim.coordinator import CoordinatorSettings
+from shim.disk_log import DiskBackend, open_log
+from shim.disk_log.loading import Loader
 from shim.log import LogError, OffsetsLog, PartitionWrite, settling
 from shim.log.disk.files import Files
 from shim.log.disk.layout import segment_name
-from shim.runtime import Clock, LocalBackend, Runtime, open_log
+from shim.runtime import Clock, Runtime
 from shim.runtime.backend import Loaded
-from shim.runtime.loading import Loader
 from shim.runtime.progress import Progress
 from tests.log.faulty_files import FaultyFiles
 from tests.runtime.running import PARTITIONS, offset_in, running
@@ -48,7 +49,7 @@ async def test_the_largest_partition_comes_last(tmp_path: Path, monkeypatch: pyt
 async def test_the_end_of_loading_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO")
     settings = Settings(offsets_topic_num_partitions=2)
-    runtime = Runtime(LocalBackend(open_log(tmp_path, settings), settings, Clock()), settings, Clock())
+    runtime = Runtime(DiskBackend(open_log(tmp_path, settings), settings, Clock()), settings, Clock())
     await runtime.load()
     runtime.stop()
     await runtime.close(10)
@@ -126,7 +127,7 @@ async def test_where_no_partition_can_be_read_that_is_said(
 
     monkeypatch.setattr(Loader, "load", failing)
     runtime = Runtime(
-        LocalBackend(open_log(tmp_path, WITHOUT_HISTORY), WITHOUT_HISTORY, Clock()), WITHOUT_HISTORY, Clock()
+        DiskBackend(open_log(tmp_path, WITHOUT_HISTORY), WITHOUT_HISTORY, Clock()), WITHOUT_HISTORY, Clock()
     )
     with pytest.raises(type(error)):
         await runtime.load()
