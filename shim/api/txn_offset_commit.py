@@ -94,7 +94,7 @@ async def _begin_when_certain(services: Services, call: _Call, blocked: list[str
 
 def _was_given_up(services: Services, call: _Call) -> bool:
     group_id = call.request.group_id
-    coordinator = services.runtime.coordinator(services.runtime.partition_of(group_id))
+    coordinator = services.runtime.coordinator_of(group_id)
     return coordinator is not None and coordinator.was_given_up(call.request.producer_id, group_id)
 
 

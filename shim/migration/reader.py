@@ -27,7 +27,7 @@ class GroupReader:
 
     def has_coordinator(self, group: str) -> bool:
         """Here, and now."""
-        return self._runtime.coordinator(self._runtime.partition_of(group)) is not None
+        return self._runtime.coordinator_of(group) is not None
 
     def coordinator(self, group: str) -> GroupCoordinator:
         """Raises Refused while there is none."""

@@ -191,7 +191,7 @@ class Stores:
 
     def _step_of(self, group: str) -> Step:
         """Raises :class:`StoreUnavailable` while its partition is not served."""
-        coordinator = self._runtime.coordinator(self._runtime.partition_of(group))
+        coordinator = self._runtime.coordinator_of(group)
         if coordinator is None:
             raise StoreUnavailable(f"the partition of group {group} is not served")
         return coordinator.step_of(group) if coordinator.hands_of(group) is Hands.SERVED else Step.KAFKA

@@ -40,6 +40,10 @@ class ReadablePartitions:
     def partition_of(self, group_id: str) -> int:
         return partition_for(group_id, len(self._partitions))
 
+    def coordinator_of(self, group_id: str) -> GroupCoordinator | None:
+        """Of the group's partition, as :meth:`coordinator` has it."""
+        return self._partitions[partition_for(group_id, len(self._partitions))].served
+
     # -- is it served, and why not
 
     def coordinator(self, partition_number: int) -> GroupCoordinator | None:

@@ -110,7 +110,7 @@ class At:
         self.client = Client()
 
     def followed_to(self) -> int:
-        coordinator = self.shim.runtime.coordinator(self.shim.runtime.partition_of(GROUP))
+        coordinator = self.shim.runtime.coordinator_of(GROUP)
         assert coordinator is not None
         return coordinator.followed[self.cluster.home(GROUP)].next_offset
 
@@ -309,11 +309,11 @@ async def test_also_when_the_partition_was_read_back_between(tmp_path: Path) -> 
         await not_read_in_time(at)
         transactions.ready(GROUP)
         await ready(transactions, GROUP)
-        before = runtime.coordinator(runtime.partition_of(GROUP))
+        before = runtime.coordinator_of(GROUP)
         at.shim.log.files.fail("pwrite", errno.EIO)
         await at.shim.commit(GROUP, 1).result()
         at.shim.log.files.heal()
-        await until(lambda: runtime.coordinator(runtime.partition_of(GROUP)) not in (None, before))
+        await until(lambda: runtime.coordinator_of(GROUP) not in (None, before))
         await until_fetched(at.shim, GROUP, (0, -1))
         await ready(transactions, GROUP)
         assert at.cluster.counted == 2, "nothing new was overdue"

@@ -26,7 +26,7 @@ def neighbour(cluster: Cluster) -> str:
 
 
 def followed_to(shim: Running, cluster: Cluster) -> int:
-    coordinator = shim.runtime.coordinator(shim.runtime.partition_of(GROUP))
+    coordinator = shim.runtime.coordinator_of(GROUP)
     assert coordinator is not None
     return coordinator.followed[cluster.home(GROUP)].next_offset
 

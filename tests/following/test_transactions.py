@@ -156,7 +156,7 @@ async def test_a_position_is_noted_where_there_is_nothing_of_ours(
         await ready(following, "g")
         for offset in range(25):
             cluster.commit("g", offset, transactional=False)
-        coordinator = shim.runtime.coordinator(shim.runtime.partition_of("g"))
+        coordinator = shim.runtime.coordinator_of("g")
         assert coordinator is not None
         await until(lambda: coordinator.followed[cluster.home("g")].next_offset >= 10)
         await following.stop()

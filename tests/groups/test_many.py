@@ -21,7 +21,11 @@ GROUPS: Final = 1_000
 
 def runtime_of(coordinator: GroupCoordinator) -> Any:
     return SimpleNamespace(
-        num_partitions=1, coordinator=lambda _: coordinator, partition_of=lambda _: 0, watch=lambda _: None
+        num_partitions=1,
+        coordinator=lambda _: coordinator,
+        coordinator_of=lambda _: coordinator,
+        partition_of=lambda _: 0,
+        watch=lambda _: None,
     )
 
 

@@ -112,7 +112,7 @@ class Mirrored:
         self._other_brokers.close()
 
     def coordinator(self, group: str) -> GroupCoordinator:
-        found = self.runtime.coordinator(self.runtime.partition_of(group))
+        found = self.runtime.coordinator_of(group)
         assert found is not None
         return found
 

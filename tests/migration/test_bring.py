@@ -39,7 +39,7 @@ class OnePartition:
     def partition_of(self, group: str) -> int:
         return 0
 
-    def coordinator(self, number: int) -> GroupCoordinator:
+    def coordinator_of(self, group: str) -> GroupCoordinator:
         return self.only
 
     async def settled(self, number: int) -> None: ...

@@ -69,6 +69,9 @@ class OnePartition:
     def coordinator(self, number: int) -> GroupCoordinator | None:
         return self.current
 
+    def coordinator_of(self, group: str) -> GroupCoordinator | None:
+        return self.current
+
     def partition_of(self, group: str) -> int:
         return 0
 

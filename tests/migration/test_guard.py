@@ -290,7 +290,7 @@ async def test_transactions_are_none(
         await at.commit_offset(group, topic, 1)
         await at.mirror.fed(group)
         await until(lambda: following.ready(group) is ErrorCode.NONE)
-        coordinator = at.runtime.coordinator(at.runtime.partition_of(group))
+        coordinator = at.runtime.coordinator_of(group)
         assert coordinator is not None
         async with guarded(at) as guard:
             for offset in range(10, 13):

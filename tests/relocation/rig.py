@@ -147,7 +147,7 @@ class Rig:
         )
 
     def offset(self, group: str, partition: int = 0) -> int:
-        coordinator = self.runtime.coordinator(self.runtime.partition_of(group))
+        coordinator = self.runtime.coordinator_of(group)
         assert isinstance(coordinator, GroupCoordinator)
         (found,) = [
             each.committed_offset

@@ -70,7 +70,7 @@ def take(group: str, hands: Hands, coordinator: GroupCoordinator, now: int, aske
 
 
 def hands_of(runtime: Runtime, group: str) -> Hands | None:
-    coordinator = runtime.coordinator(runtime.partition_of(group))
+    coordinator = runtime.coordinator_of(group)
     assert coordinator is not None
     return coordinator.hands_of(group)
 
@@ -86,7 +86,7 @@ async def test_it_is_there_after_a_restart(tmp_path: Path) -> None:
     async with runtime_at(tmp_path) as runtime:
         assert {group: hands_of(runtime, group) for group in groups} == groups
         assert hands_of(runtime, "another") is None
-        coordinator = runtime.coordinator(runtime.partition_of(turned))
+        coordinator = runtime.coordinator_of(turned)
         assert coordinator is not None
         assert coordinator.hands()[turned].cause == "test of SERVED"
 
@@ -99,7 +99,7 @@ async def test_offsets_that_came_with_it_are_too(tmp_path: Path) -> None:
         assert adopted.done
         await decided(runtime, "g", partial(take, "g", Hands.SERVED))
     async with runtime_at(tmp_path) as runtime:
-        coordinator = runtime.coordinator(runtime.partition_of("g"))
+        coordinator = runtime.coordinator_of("g")
         assert coordinator is not None
         assert (hands_of(runtime, "g"), coordinator.offset_count) == (Hands.SERVED, 5)
 
@@ -155,6 +155,6 @@ async def test_notes_of_many_offsets_are_more_than_one_set(tmp_path: Path, monke
         noted = await decided(runtime, "g", lambda its, now, asker: its.note_written(now, "g", notes, asker))
         assert noted.done
     async with runtime_at(tmp_path) as runtime:
-        coordinator = runtime.coordinator(runtime.partition_of("g"))
+        coordinator = runtime.coordinator_of("g")
         assert coordinator is not None
         assert coordinator.written("g") == notes

@@ -75,7 +75,7 @@ class DualCommit:
 
     def keeps(self, group: str) -> bool:
         """Whether the group's offsets are in ZooKeeper at its step."""
-        coordinator = self._runtime.coordinator(self._runtime.partition_of(group))
+        coordinator = self._runtime.coordinator_of(group)
         return (
             coordinator is not None
             and coordinator.hands_of(group) is Hands.SERVED
@@ -142,7 +142,7 @@ class DualCommit:
         while True:
             await asyncio.sleep(_LOOK_SECONDS)
             for group in list(self._groups):
-                coordinator = self._runtime.coordinator(self._runtime.partition_of(group))
+                coordinator = self._runtime.coordinator_of(group)
                 if coordinator is not None and coordinator.step_of(group) is Step.KAFKA_DUAL:
                     try:
                         used = bool(await self.store.members(group))

@@ -66,7 +66,7 @@ class LogSide:
             await self._decided(group, partial(_note_written, group, notes))
 
     def coordinator(self, group: str) -> GroupCoordinator:
-        coordinator = self._runtime.coordinator(self._runtime.partition_of(group))
+        coordinator = self._runtime.coordinator_of(group)
         if coordinator is None:
             raise StoreUnavailable(f"the partition of group {group} is not loaded")
         return coordinator

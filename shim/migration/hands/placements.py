@@ -157,7 +157,7 @@ class Placements:
 
     def of(self, group_id: str) -> Whose:
         """SERVED, too, while its partition is not loaded: why it is not served is answered there."""
-        coordinator = self._runtime.coordinator(self._runtime.partition_of(group_id))
+        coordinator = self._runtime.coordinator_of(group_id)
         if coordinator is None:
             return Whose.SERVED
         if self._open and (placement := self._open.get(group_id)) is not None and placement.changing:
@@ -170,7 +170,7 @@ class Placements:
         """At which those of them are now that the shim serves; None of one whose partition is not loaded."""
         found: dict[str, Step | None] = {}
         for group_id in group_ids:
-            coordinator = self._runtime.coordinator(self._runtime.partition_of(group_id))
+            coordinator = self._runtime.coordinator_of(group_id)
             if coordinator is None:
                 found[group_id] = None
             elif coordinator.hands_of(group_id) is Hands.SERVED:
@@ -179,7 +179,7 @@ class Placements:
 
     def is_served(self, group_id: str) -> bool:
         """Whether the shim has it, for the time being too while it changes hands."""
-        coordinator = self._runtime.coordinator(self._runtime.partition_of(group_id))
+        coordinator = self._runtime.coordinator_of(group_id)
         return coordinator is None or coordinator.hands_of(group_id) is Hands.SERVED
 
     async def find_out(self, group_id: str, opens: Kind | None) -> ErrorCode:
@@ -341,7 +341,7 @@ class Placements:
     def change(self, group_id: str, placement: Placement, *, changing: bool) -> None:
         """From here on nobody decides about the group, or somebody does again."""
         placement.changing = changing
-        coordinator = self._runtime.coordinator(self._runtime.partition_of(group_id))
+        coordinator = self._runtime.coordinator_of(group_id)
         if coordinator is not None:
             coordinator.close_group(group_id, closed=changing)
 

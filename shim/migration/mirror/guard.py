@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from protocol.messages.describe_groups import DescribedGroup
 from protocol.own.state_log import Hands
 from protocol.topic_partition import TopicPartition
-from shim.coordinator import GroupCoordinator, NotServed
+from shim.coordinator import NotServed
 from shim.logged_once import LoggedOnce
 from shim.migration.mirror.alarms import Alarms
 from shim.migration.mirror.mirror import Mirror
@@ -117,9 +117,6 @@ class Guard:
             offsets += self._mirror.written.count(groups[-1])
         return groups
 
-    def _coordinator(self, group: str) -> GroupCoordinator | None:
-        return self._runtime.coordinator(self._runtime.partition_of(group))
-
     # -- members
 
     async def _look_for_members(self, groups: Collection[str]) -> None:
@@ -157,10 +154,10 @@ class Guard:
         return described
 
     def _is_ours(self, group: str) -> bool:
-        return self._coordinator(group) is not None and not self._is_given_away(group)
+        return self._runtime.coordinator_of(group) is not None and not self._is_given_away(group)
 
     def _judge_members(self, group: str, described: DescribedGroup) -> None:
-        coordinator = self._coordinator(group)
+        coordinator = self._runtime.coordinator_of(group)
         if coordinator is None:
             return
         try:
@@ -198,7 +195,7 @@ class Guard:
         return await self._cluster_groups.offsets_of(groups, stable=False)
 
     def _is_given_away(self, group: str) -> bool:
-        coordinator = self._coordinator(group)
+        coordinator = self._runtime.coordinator_of(group)
         if coordinator is None:
             return self._runtime.is_owned_elsewhere(self._runtime.partition_of(group))
         return coordinator.hands_of(group) is not Hands.SERVED
@@ -206,7 +203,7 @@ class Guard:
     def _seen(self, group: str) -> _Seen | None:
         """None where nothing can be told from what the cluster has: something of the group is on its way there, or
         comes into force there by itself."""
-        coordinator, stamp = self._coordinator(group), self._mirror.written.stamp(group)
+        coordinator, stamp = self._runtime.coordinator_of(group), self._mirror.written.stamp(group)
         if coordinator is None or stamp is None or coordinator.hands_of(group) is not Hands.SERVED:
             return None
         if self._mirror.waits(group) or coordinator.has_pending(group) or coordinator.overruled(group):

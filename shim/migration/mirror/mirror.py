@@ -176,7 +176,7 @@ class Mirror:
     async def kept(self, group: str, own: Committed) -> str:
         """What the cluster keeps that the log has in another way, in a line; "" for nothing. ``own``: as the log has
         it by now. Raises StoreError."""
-        coordinator = self._runtime.coordinator(self._runtime.partition_of(group))
+        coordinator = self._runtime.coordinator_of(group)
         if coordinator is not None and self._in_mind.held.is_open(group):
             there = (await self._cluster.offsets_of({group: own}))[group]
             self._in_mind.look(coordinator, group, own, there)
@@ -252,7 +252,7 @@ class Mirror:
 
     def _note_own(self, group: str) -> None:
         """Of one that turns fail of, which come ever more seldom."""
-        coordinator = self._runtime.coordinator(self._runtime.partition_of(group))
+        coordinator = self._runtime.coordinator_of(group)
         if coordinator is not None:
             try:
                 own = None if coordinator.has_pending(group) else own_offsets(coordinator, group)
@@ -261,7 +261,7 @@ class Mirror:
             self._in_mind.contested.had(group, own)
 
     async def _feed(self, group: str) -> None:
-        coordinator = self._runtime.coordinator(self._runtime.partition_of(group))
+        coordinator = self._runtime.coordinator_of(group)
         if coordinator is None:
             raise StoreUnavailable(f"group {group}: its partition is not loaded")
         await MirrorTurn(group, coordinator, self._runtime, self._cluster, self._in_mind, self._written_over).take()

@@ -146,7 +146,7 @@ class MirrorTurn:
     @property
     def _is_served(self) -> bool:
         """Asked before each write: the cluster's coordinator may have it by now."""
-        current = self._runtime.coordinator(self._runtime.partition_of(self._group))
+        current = self._runtime.coordinator_of(self._group)
         return current is self._coordinator and self._coordinator.hands_of(self._group) is Hands.SERVED
 
 

@@ -35,7 +35,7 @@ async def waited_for(step: Step | None) -> list[str]:
 
     hands = Hands.PASSED_THROUGH if step is None else Hands.SERVED
     coordinator = SimpleNamespace(step_of=lambda _: step, hands_of=lambda _: hands)
-    runtime = SimpleNamespace(partition_of=lambda _: 0, coordinator=lambda _: coordinator)
+    runtime = SimpleNamespace(partition_of=lambda _: 0, coordinator_of=lambda _: coordinator)
     outbox = SimpleNamespace(fed=fed_at("ZooKeeper"))
     dual_commit = SimpleNamespace(is_adopted=lambda _: True, owed=lambda _: {}, outbox=outbox)
     mirror = SimpleNamespace(fed=fed_at("the cluster"))

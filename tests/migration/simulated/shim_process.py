@@ -162,7 +162,7 @@ class ShimProcess:
     # -- requests, as shim.api.hands takes them
 
     def step_of(self, group: str) -> Step | None:
-        coordinator = self.runtime.coordinator(self.runtime.partition_of(group))
+        coordinator = self.runtime.coordinator_of(group)
         return None if coordinator is None else coordinator.step_of(group)
 
     async def commit(self, group: str, offsets: Offsets) -> None:
