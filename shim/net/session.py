@@ -7,16 +7,16 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from functools import partial
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
 from protocol.errors import DecodeError
 from shim.api import ROUTES, Authenticates, Call, Context, Refused, Rewritten, Route, Served, Services
 from shim.config import HostPort, Settings
-from shim.metrics import AnswerCounts, ClientKind, Said
-from shim.metrics.clients import software_of
+from shim.metrics import AnswerCounts
+from shim.net.answers import MAX_PENDING, Answers, measure
+from shim.net.background import Background
 from shim.net.broker_side import BrokerSide
 from shim.net.budget import SMALL
-from shim.net.first_request import MOST_BYTES, first_request
 from shim.net.intake import Intake, Stop
 from shim.net.order import Slot
 from shim.net.outgoing import Outgoing
@@ -26,6 +26,7 @@ from shim.net.room import Room
 from shim.net.sasl_side import SaslSide, UnexpectedSasl
 from shim.net.sessions import Sessions
 from shim.net.silence import Silence
+from shim.net.which_client import WhichClient
 from shim.security.principals import UNKNOWN, shown
 from shim.security.rights import Rights
 from shim.tls import context_for_brokers
@@ -33,12 +34,7 @@ from shim.upstream import READ_BUFFER
 
 log = logging.getLogger(__name__)
 
-T = TypeVar("T")
-
 Rewrite = Callable[[Services, int, bytes], bytes | Coroutine[Any, Any, bytes]]
-
-# Responses that may wait on one connection before the shim takes no more requests from it.
-MAX_PENDING = 1024
 
 # What a read may bring beside the bytes of a request that is passed on: it is kept while no further request is taken.
 READ_BEHIND = 65_536
@@ -56,11 +52,10 @@ class ClientSession(asyncio.BufferedProtocol):
     """
 
     __slots__ = (
-        "_active", "_address", "_beginning", "_broker", "_client", "_client_id", "_closed", "_context", "_coordinators",
-        "_counted",
-        "_draining", "_ended", "_heard", "_intake", "_linger", "_newest", "_outgoing", "_peer", "_queue", "_requests",
-        "_room", "_sasl", "_services", "_sessions", "_silence", "_taken", "_tasks", "_traffic", "_transport",
-        "client_host", "node_id", "principal", "rights",
+        "_active", "_address", "_answers", "_background", "_broker", "_closed", "_context", "_coordinators",
+        "_draining", "_ended", "_heard", "_intake", "_linger", "_outgoing", "_peer", "_queue", "_requests", "_room",
+        "_sasl", "_services", "_sessions", "_silence", "_traffic", "_transport", "_which", "client_host", "follow",
+        "node_id", "place", "principal", "rights",
     )  # fmt: skip
 
     def __init__(
@@ -76,8 +71,6 @@ class ClientSession(asyncio.BufferedProtocol):
         self._ended = ended
         self._active = True
         self._silence: Silence | None = None
-        self._newest: Slot | None = None
-        self._taken: asyncio.Future[None] | None = None
         self.node_id = node_id
         self.client_host = ""
         self.principal = UNKNOWN
@@ -86,10 +79,7 @@ class ClientSession(asyncio.BufferedProtocol):
         self._sessions = sessions
         self._intake = Intake(self._go_on)
         self._traffic = sessions.traffic
-        self._client: ClientKind | None = None
-        self._client_id: str | None = None
-        self._beginning = b""
-        self._counted = self._traffic.clients.arriving
+        self._which = WhichClient(self._traffic.clients)
         self._outgoing = Outgoing(sessions.departures, self._traffic)
         authenticates = settings.brokers_authenticate
         self._room = Room(
@@ -110,6 +100,11 @@ class ClientSession(asyncio.BufferedProtocol):
             traffic=self._traffic,
         )
         self._queue = self._broker.queue
+        self._answers = Answers(self._queue, self._room, self._intake, self._went_on)
+        self._background = Background(self._close, self.crashed)
+        # For handlers, as :class:`shim.api.call.OrderedConnection` has them.
+        self.place = self._answers.place
+        self.follow = self._background.begin
         self._sasl = (
             SaslSide(self, self._broker, self._requests, settings)
             if authenticates
@@ -117,7 +112,6 @@ class ClientSession(asyncio.BufferedProtocol):
         )
         self._heard = False
         self._transport: asyncio.Transport | None = None
-        self._tasks: set[asyncio.Task[Any]] = set()
         self._draining = False
         self._closed = False
         self._linger: asyncio.TimerHandle | None = None
@@ -155,8 +149,8 @@ class ClientSession(asyncio.BufferedProtocol):
         self._traffic.from_clients += len(data)
         if self._closed or (self._draining and not self._requests.mid_request):
             return
-        if self._client_id is None:
-            self._begins(data)
+        if self._which.is_beginning:
+            self._which.begins(data, ROUTES, self.client_host, self.principal)
         self._feed(data)
 
     def pause_writing(self) -> None:
@@ -186,13 +180,13 @@ class ClientSession(asyncio.BufferedProtocol):
         return self._room.admit(size)
 
     def passing_begins(self, head: Head, route: Route, *, answered: bool) -> None:
-        self._counted[head.api_key << 16 | head.api_version] += 1
+        self._which.requests[head.api_key << 16 | head.api_version] += 1
         if not answered:
             self._broker.expect_nothing()
             return
         disposition = route.disposition
         if isinstance(disposition, Rewritten):
-            collect = partial(self._rewrite, self._reserve(1), disposition.rewrite, head.api_version)
+            collect = partial(self._rewrite, self._answers.reserve(1), disposition.rewrite, head.api_version)
             self._broker.expect_whole(head.correlation_id, collect)
             return
         self._broker.expect_stream(head.correlation_id)
@@ -208,12 +202,12 @@ class ClientSession(asyncio.BufferedProtocol):
         before, begun = self._queue.pending, time.monotonic()
         end = route.several(self._services, self, data, position, MAX_PENDING - before)
         if end > position:
-            slot = self._newest
+            slot = self._answers.newest
             assert slot is not None, "they have a place"
-            self._counted[int.from_bytes(data[position + 4 : position + 8], "big")] += slot.count
+            self._which.requests[int.from_bytes(data[position + 4 : position + 8], "big")] += slot.count
             slot.begun, slot.latency = begun, self._traffic.latency(route.key)
             if slot.filled:
-                self._measure(slot)
+                measure(slot)
             unanswered = slot if not slot.filled else None
             self._room.several_came(unanswered, end - position, self._queue.pending - before)
             if unanswered is not None:
@@ -221,20 +215,20 @@ class ClientSession(asyncio.BufferedProtocol):
         return end
 
     def request(self, head: Head, route: Route, frame: bytes) -> None:
-        self._counted[head.api_key << 16 | head.api_version] += 1
+        self._which.requests[head.api_key << 16 | head.api_version] += 1
         disposition = route.disposition
         if isinstance(disposition, Authenticates):
             self._sasl.request(head, frame)
             return
-        slot = self._reserve(1)
-        respond = partial(self._fill, slot)
+        slot = self._answers.reserve(1)
+        respond = partial(self._answers.fill, slot)
         self._room.came(slot)
         if isinstance(disposition, Served):
             slot.begun, slot.latency = time.monotonic(), self._traffic.latency(head.api_key)
             call: Call[Any, Any] = Call(disposition, head.api_version, frame, self, respond)
             pending = disposition.handle(self._services, call)
             if pending is not None:
-                self._in_background(pending)
+                self._background.begin(pending)
         elif isinstance(disposition, Refused):
             respond(disposition.answer(head.correlation_id))
         if not slot.filled:
@@ -246,13 +240,6 @@ class ClientSession(asyncio.BufferedProtocol):
         self._sasl.token(frame)
 
     # What handlers use.
-
-    def place(self, count: int) -> Callable[[bytes], None]:
-        self._newest = self._reserve(count)
-        return partial(self._fill, self._newest)
-
-    def follow(self, work: Coroutine[Any, Any, None]) -> None:
-        self._in_background(work)
 
     @property
     def context(self) -> Context:
@@ -271,12 +258,8 @@ class ClientSession(asyncio.BufferedProtocol):
         return self._traffic.answers
 
     def is_software(self, name: str, version: str) -> None:
-        if self._client is not None:
-            if self._client.said.software:
-                return
-            self._traffic.clients.was_another(self._client)
-        self._traffic.software.add(name, version)
-        self._is_client(Said(*software_of(name, version), ""))
+        if self._which.is_software(name, version, self.client_host, self.principal):
+            self._traffic.software.add(name, version)
 
     def ask(self, frame: bytes, *, prompt: bool = True) -> Awaitable[bytes]:
         return self._broker.ask(frame, prompt=prompt)
@@ -292,9 +275,7 @@ class ClientSession(asyncio.BufferedProtocol):
         self._intake.resume(Stop.UNDECIDED)
 
     async def taken(self) -> None:
-        if not self._all_taken:
-            self._taken = asyncio.get_running_loop().create_future()
-            await self._taken
+        await self._answers.taken()
 
     def give_up(self, reason: str) -> None:
         self._close(reason, level=logging.ERROR)
@@ -310,8 +291,7 @@ class ClientSession(asyncio.BufferedProtocol):
 
     def is_now(self, principal: str, *, again: bool) -> None:
         self.principal = principal
-        if self._client is not None:
-            self._client.authenticated(principal)
+        self._which.authenticated(principal)
         if principal != UNKNOWN:
             self._peer = f"{self._address} ({shown(principal)})"
         if again:
@@ -350,17 +330,9 @@ class ClientSession(asyncio.BufferedProtocol):
     def _went_on(self) -> None:
         if self._closed:
             return
-        if self._intake.stops & Stop.TOO_MANY and self._queue.pending <= MAX_PENDING // 2:
-            self._intake.resume(Stop.TOO_MANY)
-        if self._taken is not None and self._all_taken:
-            self._taken.set_result(None)
-            self._taken = None
+        self._answers.look()
         if self._draining and not self._queue.pending and not self._requests.mid_request:
             self._close(None)
-
-    @property
-    def _all_taken(self) -> bool:
-        return not self._queue.pending and not self._intake.stops & Stop.CLIENT_FULL
 
     def broker_failed(self, reason: str, *, level: int) -> None:
         self._close(reason, level=level)
@@ -378,7 +350,7 @@ class ClientSession(asyncio.BufferedProtocol):
         What still comes is read and dropped: closing with bytes unread would reset the connection, and with it answers
         that are on their way.
         """
-        self._draining = True
+        self._draining = self._answers.are_watched = True
         self._went_on()
 
     def abort(self) -> None:
@@ -406,22 +378,6 @@ class ClientSession(asyncio.BufferedProtocol):
             if unsent:
                 transport.abort()
 
-    def _begins(self, data: bytes | memoryview) -> None:
-        """With the connection's first bytes, which may come one by one. Who asks for ApiVersions in a version that has
-        room for it is about to say what software it is."""
-        self._beginning += bytes(data[: MOST_BYTES - len(self._beginning)])
-        first = first_request(self._beginning)
-        if first is None:
-            return
-        self._beginning = b""
-        self._client_id = first.client_id
-        if first.kind in ROUTES and not first.may_name_software:
-            self._is_client(Said("", "", first.client_id))
-
-    def _is_client(self, said: Said) -> None:
-        client = self._traffic.clients.came(said, self._client_id or "", self.client_host, self.principal)
-        self._client, self._counted = client, client.requests
-
     def _feed(self, data: bytes | memoryview) -> None:
         self._outgoing.begin()
         try:
@@ -440,52 +396,9 @@ class ClientSession(asyncio.BufferedProtocol):
     def _rewrite(self, slot: Slot, rewrite: Rewrite, version: int, frame: bytes) -> None:
         result = rewrite(self._services, version, frame)
         if isinstance(result, bytes):
-            self._fill(slot, result)
+            self._answers.fill(slot, result)
         else:
-            self._in_background(result, partial(self._fill, slot))
-
-    def _reserve(self, count: int) -> Slot:
-        slot = self._queue.reserve(count)
-        if self._queue.pending >= MAX_PENDING:
-            self._intake.stop(Stop.TOO_MANY)
-        return slot
-
-    def _fill(self, slot: Slot, frame: bytes) -> None:
-        if not self._closed:
-            if slot.held:
-                self._room.let_go(slot)
-            if slot.latency is not None:
-                self._measure(slot)
-            self._queue.fill(slot, frame)
-            if self._intake.stops or self._draining:
-                self._went_on()
-
-    def _measure(self, slot: Slot) -> None:
-        if slot.latency is not None:
-            slot.latency.observe(time.monotonic() - slot.begun, slot.count)
-
-    def _in_background(self, work: Coroutine[Any, Any, T], then: Callable[[T], object] = lambda _: None) -> None:
-        """`work` is a task of its own, so that it is ended in order even where the client leaves before it begins."""
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(partial(self._finished, then))
-
-    def _finished(self, then: Callable[[T], object], task: asyncio.Task[T]) -> None:
-        self._tasks.discard(task)
-        if task.cancelled():
-            return
-        error = task.exception()
-        if error is None:
-            try:
-                then(task.result())
-            except Exception as failure:
-                self.crashed(failure)
-        elif isinstance(error, ConnectionError):
-            self._close(str(error))
-        elif isinstance(error, DecodeError):
-            self._close(f"the broker's response cannot be followed: {error}")
-        else:
-            self.crashed(error)
+            self._background.begin(result, partial(self._answers.fill, slot))
 
     def _go_on(self) -> None:
         """Take the requests that were read before the stop."""
@@ -496,8 +409,8 @@ class ClientSession(asyncio.BufferedProtocol):
         if self._closed:
             return
         self._closed = True
-        if self._client is not None:
-            self._traffic.clients.left(self._client)
+        self._answers.close()
+        self._which.left()
         if reason is not None:
             if level == logging.WARNING and self._address is not None:
                 self._sessions.complaints.closed(self._address, reason, self._peer)
@@ -511,6 +424,5 @@ class ClientSession(asyncio.BufferedProtocol):
             if self._transport.get_write_buffer_size():
                 self._linger = asyncio.get_running_loop().call_later(LINGER_SECONDS, self._transport.abort)
         self._broker.close(reason or "the connection was closed")
-        for task in list(self._tasks):
-            task.cancel()
+        self._background.close()
         self._room.close()

@@ -39,7 +39,7 @@ async def nothing_left(shim: Bench, tasks: int) -> None:
     await until(lambda: not len(shim.sessions) and all(each.lost for each in shim.broker.connections))
     await until(lambda: len(asyncio.all_tasks()) <= tasks)
     for session in shim.made:
-        assert not session._tasks
+        assert not session._background._tasks
     assert shim.sessions.budget.taken == 0
 
 

@@ -50,7 +50,7 @@ async def test_one_that_says_what_it_is(late: bool) -> None:
     async with bench() as shim:
         client = await shim.client()
         client.writer.write(API_VERSIONS_V0 if late else API_VERSIONS_V3)
-        await until(lambda: bool(shim.made) and shim.made[0]._client_id is not None)
+        await until(lambda: bool(shim.made) and not shim.made[0]._which.is_beginning)
         assert len(kinds(shim)) == int(late)
         shim.made[0].is_now("User:alice", again=False)
         shim.made[0].is_software("librdkafka", "2.1.0")
@@ -67,10 +67,10 @@ async def test_one_whose_first_bytes_come_in_pieces(cut: int) -> None:
         client = await shim.client()
         frame = fetch(1)
         client.writer.write(frame[:cut])
-        await until(lambda: bool(shim.made) and bool(shim.made[0]._beginning))
+        await until(lambda: bool(shim.made) and bool(shim.made[0]._which._beginning))
         assert kinds(shim) == []
         client.writer.write(frame[cut:])
         await client.receive(1)
         (kind,) = kinds(shim)
         assert (kind.open, kind.connections) == (1, 1)
-        assert shim.made[0]._beginning == b""
+        assert shim.made[0]._which._beginning == b""

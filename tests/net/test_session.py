@@ -23,9 +23,9 @@ from protocol.messages.offset_commit import (
 )
 from shim.config import HostPort
 from shim.net import session as session_module
+from shim.net.answers import MAX_PENDING
 from shim.net.broker_side import BrokerSide
 from shim.net.overdue import Overdue
-from shim.net.session import MAX_PENDING
 from shim.upstream.cluster_topics import View
 from shim.upstream.read_buffer import READ_BYTES
 from tests.following.believed import QUICK, Brokers, topics_of
@@ -366,7 +366,7 @@ async def test_a_client_that_leaves_takes_its_link_and_its_tasks_along(caplog: p
         client = await shim.client()
         client.writer.write(heartbeat(0) + API_VERSIONS)
         await shim.broker.requests(1)
-        tasks = list(shim.made[0]._tasks)
+        tasks = list(shim.made[0]._background._tasks)
         assert len(tasks) == 1
         client.writer.close()
         await until(lambda: shim.broker.connections[0].lost and tasks[0].done() and not len(shim.sessions))
@@ -520,9 +520,9 @@ async def test_a_client_that_leaves_before_its_response_is_rewritten_leaves_noth
     async with bench() as shim:
         await shim.client()
         (session,) = shim.made
-        session._rewrite(session._reserve(1), rewrite, 1, b"response")
+        session._rewrite(session._answers.reserve(1), rewrite, 1, b"response")
         session.abort()
-        await until(lambda: not session._tasks)
+        await until(lambda: not session._background._tasks)
     gc.collect()
 
 

@@ -243,12 +243,12 @@ async def test_what_a_stranger_still_holds_goes_along_when_it_is_known() -> None
     async with strangers(1_000_000) as (shim, theirs, others):
         await shaken_hands(shim)
         session = shim.made[0]
-        slot = session._reserve(1)
+        slot = session._answers.reserve(1)
         assert session.admit(5_000)
         session._room.came(slot)
         session.is_now("User:alice", again=False)
         assert (theirs.taken, others.taken) == (0, 5_000)
-        session._fill(slot, b"")
+        session._answers.fill(slot, b"")
         assert (theirs.taken, others.taken) == (0, 0)
 
 
