@@ -25,7 +25,7 @@ def before(group: str, step: Step | None, *, from_zookeeper: bool) -> Step | Non
     if step is Step.KAFKA and not from_zookeeper:
         return None
     if step is Step.ZOOKEEPER:
-        raise Refused(f"the offsets of group {group} are in ZooKeeper alone: there is no step before that")
+        raise Refused(f"group {group} is at {STEP_NAMES[step]}: there is no step before that")
     return _STEPS[_STEPS.index(step) - 1]
 
 

@@ -173,7 +173,7 @@ def test_all_steps_and_back(group: Group) -> None:
         expected = _at_its_step(group, step, expected)
     refused = group.at.migrate("rollback", group.name)
     assert refused.status == 1
-    assert "no step before that" in refused.json["not_done"][0]["error"]
+    assert "is at zookeeper: there is no step before that" in refused.json["not_done"][0]["error"]
 
 
 def _foresee(group: Group, move: str, step: tuple[str, bool]) -> None:
