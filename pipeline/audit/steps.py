@@ -20,14 +20,14 @@ def steps_of_groups(shims: Sequence[RunningShim], groups: Collection[str]) -> di
     of. ``shims``: those that share the log. Raises :class:`CannotRead`, also where a group's partition is at none of
     them."""
     told = {row["group"]: row for shim in shims for row in _of_all(shim)}
-    steps = {group: _step(told[group]) for group in groups if group in told}
+    steps = {group: migration_rows.step_of(told[group]) for group in groups if group in told}
     left = [group for group in groups if group not in steps]
     why = ""
     # One that was not told of nobody has heard of, or it is another shim's, or came to another one meanwhile.
     for shim in shims:
         for row in _of_these(shim, left):
             if "error" not in row:
-                steps[row["group"]] = _step(row)
+                steps[row["group"]] = migration_rows.step_of(row)
             elif row["kind"] == migration_rows.NOT_KNOWN:
                 steps[row["group"]] = NOT_KNOWN
             else:
@@ -39,10 +39,6 @@ def steps_of_groups(shims: Sequence[RunningShim], groups: Collection[str]) -> di
             "Of shims that share a log --admin takes all: H:P,H:P"
         )
     return steps
-
-
-def _step(row: Row) -> str:
-    return f"{row['offsets_storage']}{'+dual' * row['dual_commit_enabled']}"
 
 
 def _line(shim: RunningShim, row: Row) -> str:

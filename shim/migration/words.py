@@ -45,6 +45,12 @@ true. "upstream" is the cluster's own; at None the group is passed through to it
 STEPS: Final = tuple(STEP_NAMES.values())
 """As they are written."""
 
+
+def step_name(storage: str, *, dual_commit: bool) -> str:
+    """The one of :data:`STEPS` at which these two are so; see :class:`GroupStatus`."""
+    return storage + _DUAL * dual_commit
+
+
 UNKNOWN: Final = "Unknown"
 """The state of a group while its coordinator does not say."""
 

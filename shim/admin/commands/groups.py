@@ -16,8 +16,9 @@ from shim.admin.commands.groups_watch import watch_command
 from shim.admin.commands.lags import end_where_untold, with_lags, without_lags
 from shim.admin.commands.migration_shown import tell_alarms
 from shim.admin.commands.shim_options import admin_option, pattern_option, shim_at
-from shim.admin.commands.telling import NONE_HEARD_OF, name_shown, step_shown, tell_of_others
+from shim.admin.commands.telling import NONE_HEARD_OF, name_shown, tell_of_others
 from shim.admin.live.shown.documents import Row
+from shim.admin.live.shown.migration_rows import step_of
 from shim.config import HostPort
 from shim.counted import counted
 from shim.terminal.options import json_option
@@ -77,7 +78,7 @@ def list_command(pattern: str | None, lag_wanted: bool, admin: HostPort, json_wa
 def _show_groups(groups: Sequence[Row], *, lag_wanted: bool, are_all: bool) -> None:
     rows = [
         (
-            *(row["group"], step_shown(row), row["state"], row["type"], number_shown(row["members"])),
+            *(row["group"], step_of(row), row["state"], row["type"], number_shown(row["members"])),
             *((number_shown(row["lag"]),) if lag_wanted else ()),
             since_shown(row.get("state_since_ms")),  # which an older shim does not say
         )

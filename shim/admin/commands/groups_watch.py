@@ -17,10 +17,10 @@ from shim.admin.commands.asking import of_one_group
 from shim.admin.commands.console import in_one_line, number_shown
 from shim.admin.commands.lags import with_lags
 from shim.admin.commands.shim_options import admin_option, groups_argument, shim_at
-from shim.admin.commands.telling import step_shown
 from shim.admin.errors import NotDone
 from shim.admin.live.asked.migration import NotKnown
 from shim.admin.live.shown.documents import Row
+from shim.admin.live.shown.migration_rows import step_of
 from shim.config import HostPort
 from shim.terminal.options import json_option
 from shim.terminal.showing import shown
@@ -91,7 +91,7 @@ def _looked(shim: RunningShim, names: Sequence[str]) -> dict[str, Row]:
                 "group": row["group"],
                 "state": row["state"],
                 "members": row["members"],
-                "step": step_shown(row),
+                "step": step_of(row),
                 "lag": row["lag"],
             }
     return found

@@ -74,11 +74,6 @@ def behind_name(row: Row, line: str) -> str:
     return line.removeprefix(f"group {row['group']}: ")
 
 
-def step_shown(row: Row) -> str:
-    """Of a group's status, as `--at` takes it: ``kafka+dual``."""
-    return f"{row['offsets_storage']}{'+dual' if row['dual_commit_enabled'] else ''}"
-
-
 def not_all_shown(why: str) -> str:
     return f"not all groups are known: {shown(why)}"
 

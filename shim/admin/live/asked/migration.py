@@ -20,6 +20,7 @@ from shim.migration.words import (
     StepMove,
     Verified,
     may_move,
+    step_name,
 )
 
 
@@ -83,4 +84,5 @@ __all__ = [
     "StepMove",
     "Verified",
     "may_move",
+    "step_name",
 ]

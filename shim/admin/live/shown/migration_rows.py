@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from shim.admin.live.asked.migration import GroupStatus, Looked, NotKnown, Planned, Refused, Verified
+from shim.admin.live.asked.migration import GroupStatus, Looked, NotKnown, Planned, Refused, Verified, step_name
 from shim.admin.live.shown.documents import Row, one_line, renamed
 
 NAMES_OF_PLANNED: Final = {"storage": "offsets_storage"}
@@ -34,6 +34,11 @@ def status_row(status: GroupStatus) -> Row:
         "lag_seconds": status.lag_seconds,
         "alarm": one_line(status.alarm),
     }
+
+
+def step_of(row: Row) -> str:
+    """Of a group's status, as `--at` takes it: ``kafka+dual``."""
+    return step_name(row["offsets_storage"], dual_commit=row["dual_commit_enabled"])
 
 
 def planned_row(planned: Planned) -> Row:
