@@ -42,21 +42,21 @@ class Changing:
         whose = self._placements.of(group)
         if whose is Whose.UNKNOWN:
             if within_seconds is None:
-                error = await self._placements.find_out(group, CLASSIC if opening else None)
+                error = await self._placements.first_contact.find_out(group, CLASSIC if opening else None)
             else:
                 error = await self._found_out_soon(group, within_seconds)
             if error is not ErrorCode.NONE:
-                raise Refused(self._placements.not_found_out(group, error))
+                raise Refused(self._placements.first_contact.not_found_out(group, error))
             whose = self._placements.of(group)
         if whose is Whose.UNKNOWN:
-            raise NotKnown(self._placements.nobody_has(group))
+            raise NotKnown(self._placements.first_contact.nobody_has(group))
         if whose is Whose.CHANGING:
             raise Refused(f"group {group} changes hands now")
         return whose in SERVED
 
     async def _found_out_soon(self, group: str, within_seconds: float) -> ErrorCode:
         try:
-            return await self._placements.find_out_soon(group, within_seconds)
+            return await self._placements.first_contact.find_out_soon(group, within_seconds)
         except TimeoutError:
             raise Refused(
                 f"whether the cluster, or ZooKeeper, knows group {group} takes too long to find out"

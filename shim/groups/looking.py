@@ -90,7 +90,7 @@ class Looking:
         group = described.group_id
         if self._is_served(group):
             return in_use(described, self._presences(group), self._clock.now())
-        return in_use_in_cluster(described, partial(self._placements.silent_seconds, group))
+        return in_use_in_cluster(described, partial(self._placements.members.silent_seconds, group))
 
     async def refusal(self, group: str, error: ErrorCode) -> Refused | NotKnown:
         """As :func:`shim.groups.changing.refusal`; where the group has members, it says who they are."""

@@ -7,7 +7,8 @@ from typing import Final
 from protocol.group_kinds import CLASSIC, Kind, kind_of
 from protocol.messages.describe_groups import DescribedGroup
 from protocol.own.shim_group import PROTOCOL_TYPE
-from shim.migration.hands.placements import SERVED, Placements, Seen
+from shim.migration.hands.members_seen import Seen
+from shim.migration.hands.placements import SERVED, Placements
 from shim.migration.reader import GroupReader
 from shim.migration.strangers import named
 from shim.offsets.cluster.describing import DEAD
@@ -47,7 +48,7 @@ class Hindrances:
 
     def seen(self, group: str, member_id: str) -> Seen | None:
         """As what a member has come through the shim lately; None of one that is not on the shim."""
-        return self._placements.seen(group, member_id, _SEEN_WITHIN_S)
+        return self._placements.members.seen(group, member_id, _SEEN_WITHIN_S)
 
 
 def other_protocol(kind: Kind) -> str:

@@ -145,11 +145,11 @@ class Migration:
         of one whose offsets are in ZooKeeper. ``source``: of one that both have, which of them is right; without it the
         two must not differ. Raises Refused, NotKnown."""
         if self._placements.of(group) is Whose.UNKNOWN:
-            error = await self._placements.find_out(group, None)
+            error = await self._placements.first_contact.find_out(group, None)
             if error is not ErrorCode.NONE:
-                raise Refused(self._placements.not_found_out(group, error))
+                raise Refused(self._placements.first_contact.not_found_out(group, error))
         if self._placements.of(group) is Whose.UNKNOWN:
-            raise NotKnown(self._placements.nobody_has(group))
+            raise NotKnown(self._placements.first_contact.nobody_has(group))
         step, rejoin = self._reader.step(group), 0
         if step is None and source is Source.ZOOKEEPER:
             await self._begin_in_zookeeper(group, cause)

@@ -31,6 +31,7 @@ from shim.api.table import TO_OWNERS, TO_WORKERS
 from shim.coordinator import GroupCoordinator
 from shim.forwarding import Asked, Dial, Forwarded, HomeSide, OwnerSide, Peer, Peers, Request, Room
 from shim.metrics import AnswerCounts
+from shim.migration.hands.members_seen import MembersSeen
 from shim.migration.hands.placements import Placements, Whose
 from shim.runtime import Runtime
 from tests.api.driving import Client, Partitions, answer, services
@@ -256,6 +257,8 @@ class NotFoundOut(Placements):
 
     def __init__(self) -> None:
         self.is_known = asyncio.Event()
+        self.first_contact = cast(Any, self)
+        self.members = MembersSeen()
 
     def of(self, group_id: str) -> Whose:
         return Whose.PASSED_THROUGH if self.is_known.is_set() else Whose.UNKNOWN

@@ -43,7 +43,7 @@ async def test_a_word_that_may_be_lost(tmp_path: Path) -> None:
     placements = Placements(runtime, cluster, SETTINGS, passed_by, lookup)
     migration = Migration(runtime, cluster, placements, stores, lookup, guard, SETTINGS, passed_by, Clock())
     log.release()
-    assert await placements.find_out("g", CLASSIC) is ErrorCode.NONE
+    assert await placements.first_contact.find_out("g", CLASSIC) is ErrorCode.NONE
     assert placements.of("g") is Whose.SERVED
     lost, read_back = asyncio.Event(), asyncio.Event()
     runtime.watch(lambda _, coordinator: (lost if coordinator is None else read_back).set())

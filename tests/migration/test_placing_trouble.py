@@ -47,7 +47,7 @@ def places() -> _Places:
 
 @pytest.fixture
 def placements(places: _Places, caplog: pytest.LogCaptureFixture) -> Placements:
-    caplog.set_level(logging.INFO, "shim.migration.hands.placements")
+    caplog.set_level(logging.INFO, "shim.migration.hands.first_contact")
     runtime, its = runtime_of(GroupCoordinator()), Settings()
     return Placements(runtime, cast(ClusterGroups, places), its, passed_by, cast(Lookup, places))
 
@@ -61,7 +61,7 @@ def _zookeeper(group: str) -> str:
 
 
 async def _found(placements: Placements, *groups: str) -> list[ErrorCode]:
-    return [await placements.find_out(group, None) for group in groups]
+    return [await placements.first_contact.find_out(group, None) for group in groups]
 
 
 async def test_a_group_is_not_taken_for_another_one(
@@ -110,9 +110,10 @@ async def test_what_is_told_is_whose_fault_it_is(places: _Places, placements: Pl
     places.cluster_away, places.zookeeper_away = {"g"}, {"h"}
     for group, what in (("g", _cluster("g")), ("h", _zookeeper("h"))):
         (error,) = await _found(placements, group)
-        assert placements.not_found_out(group, error) == f"{what} for now: it is away"
+        assert placements.first_contact.not_found_out(group, error) == f"{what} for now: it is away"
     # Of more kinds of trouble than are remembered.
-    told = placements.not_found_out("i", ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+    told = placements.first_contact.not_found_out("i", ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
     assert told.startswith("the cluster, or ZooKeeper, cannot be asked about group i now")
     # As of a disk that is full.
-    assert placements.not_found_out("g", ErrorCode.NOT_COORDINATOR) == "group g: the log answers NOT_COORDINATOR"
+    told = placements.first_contact.not_found_out("g", ErrorCode.NOT_COORDINATOR)
+    assert told == "group g: the log answers NOT_COORDINATOR"

@@ -34,7 +34,7 @@ def passed(services: Services, call: AnyCall, its: Passing) -> FollowUp:
     """To be called before the handler returns, or while requests are paused."""
     request = call.request
     if its.seen is not None:
-        services.placements.saw(request.group_id, *its.seen(request))
+        services.placements.members.saw(request.group_id, *its.seen(request))
     return passed_all(services, call, its, [request.group_id])
 
 

@@ -1,51 +1,26 @@
-"""In whose hands each group is, as requests need to know it, and how that is found out of one that is asked for first.
-
-A group that the cluster knows, with members or with offsets, is passed through to the cluster's own coordinator, until
-somebody has the shim take it over (:mod:`shim.migration.migration`). One that nobody knows is served by the shim,
-unless ``group.new.served`` says otherwise.
-"""
+"""In whose hands each group is, as requests need to know it, and what is under way with it meanwhile. Of one that is
+asked for first it is found out (first_contact.py)."""
 
 from __future__ import annotations
 
 import asyncio
-import logging
 import time
 from collections.abc import Awaitable, Callable, Iterable
 from enum import Enum, auto
-from functools import partial
-from typing import Any, Final, NamedTuple
+from typing import Final
 
 from protocol.errors import ErrorCode
-from protocol.group_kinds import CLASSIC, Kind, kind_of
 from protocol.own.state_log import Hands, Step
 from shim.config import Settings
-from shim.coordinator import GroupCoordinator, Outcome
-from shim.counted import counted
-from shim.logged_once import LoggedOnce
-from shim.migration.deciding import ask, decide
+from shim.coordinator import GroupCoordinator
+from shim.migration.deciding import ask
 from shim.migration.dual.lookup import Lookup
+from shim.migration.hands.first_contact import FirstContact
 from shim.migration.hands.gathering import Gathering
-from shim.offsets.cluster.describing import NOBODY
+from shim.migration.hands.members_seen import MembersSeen
 from shim.offsets.cluster.groups import ClusterGroups
-from shim.offsets.store import StoreError
 from shim.runtime import Runtime
-from shim.upstream.errors import ARRIVES_WITHIN_SECONDS, PASSED_ON_WITHIN_SECONDS, UpstreamError
-
-log = logging.getLogger(__name__)
-
-_LOOKED_FOR_AT_ONCE: Final = 4
-_FOUND_OUT_SECONDS: Final = 5.0
-"""Longer than ZooKeeper is waited for there, as who that is can be told then."""
-_SEEN_MOST: Final = 100_000
-"""Members of groups that are passed through, of which it is known when they were last heard of."""
-
-
-def _cluster_not_asked(group_id: str) -> str:
-    return f"whether the cluster knows group {group_id} cannot be found out"
-
-
-def _zookeeper_not_asked(group_id: str) -> str:
-    return f"whether ZooKeeper has offsets of group {group_id} cannot be found out"
+from shim.upstream.errors import ARRIVES_WITHIN_SECONDS, PASSED_ON_WITHIN_SECONDS
 
 
 class Whose(Enum):
@@ -63,13 +38,6 @@ class Whose(Enum):
 SERVED: Final = frozenset({Whose.SERVED, Whose.SERVED_WITH_STORES})
 
 _WHOSE: Final = {Hands.SERVED: Whose.SERVED, Hands.PASSED_THROUGH: Whose.PASSED_THROUGH, None: Whose.UNKNOWN}
-
-
-class Seen(NamedTuple):
-    """Of a member of a group that is passed through. ``at``: seconds, of a clock that only runs forward."""
-
-    at: float
-    generation: int
 
 
 class Placement:
@@ -104,25 +72,20 @@ class Placements:
         followed: Callable[[str], Awaitable[bool]],
         lookup: Lookup,
     ) -> None:
-        """``followed`` waits until what the cluster's log has of a group by now is not taken over any more, not after a
-        restart either; False where that takes too long."""
+        """See :class:`FirstContact` of all but the runtime."""
         self._runtime = runtime
-        self._cluster_groups = cluster_groups
-        self._lookup = lookup
-        self._new_served = settings.group_new_served
+        self.first_contact = FirstContact(runtime, cluster_groups, settings, followed, lookup)
+        """Of groups that are UNKNOWN."""
+        self.members = MembersSeen()
+        """Of groups that are passed through."""
         self._open: dict[str, Placement] = {}
-        self._seen: dict[tuple[str, str], Seen] = {}
-        self._finding: dict[tuple[str, Kind | None], asyncio.Task[ErrorCode]] = {}
-        self._turns = asyncio.Semaphore(_LOOKED_FOR_AT_ONCE)
-        self._trouble = LoggedOnce(log)
-        self._followed = followed
         self._reloaded: dict[int, asyncio.Event] = {}
         self._came_at: dict[int, float] = {}
         runtime.watch(self._served)
 
     def take_settings(self, settings: Settings) -> None:
         """Of groups that are seen for the first time from now on."""
-        self._new_served = settings.group_new_served
+        self.first_contact.take_settings(settings)
 
     def _served(self, number: int, coordinator: GroupCoordinator | None) -> None:
         """The partition was read back, or is not served any more. What changes hands there does so still."""
@@ -138,22 +101,6 @@ class Placements:
             reloaded.set()
 
     # -- whose it is
-
-    def nobody_has(self, group: str) -> str:
-        """What is to be said of one that :meth:`find_out` has not found: in a line."""
-        return self._lookup.nobody_has(group)
-
-    def not_found_out(self, group: str, error: ErrorCode) -> str:
-        """What is to be said where :meth:`find_out` has given that: in a line."""
-        number = self._runtime.partition_of(group)
-        if self._runtime.coordinator(number) is None:
-            return f"the partition of group {group} is {self._runtime.where_it_is(number)}"
-        if error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
-            for what in (_cluster_not_asked(group), _zookeeper_not_asked(group)):
-                if why := self._trouble.why(what):
-                    return f"{what} for now: {why}"
-            return f"the cluster, or ZooKeeper, cannot be asked about group {group} now: {error.name}"
-        return f"group {group}: the log answers {error.name}"
 
     def of(self, group_id: str) -> Whose:
         """SERVED, too, while its partition is not loaded: why it is not served is answered there."""
@@ -181,97 +128,6 @@ class Placements:
         """Whether the shim has it, for the time being too while it changes hands."""
         coordinator = self._runtime.coordinator_of(group_id)
         return coordinator is None or coordinator.hands_of(group_id) is Hands.SERVED
-
-    async def find_out(self, group_id: str, opens: Kind | None) -> ErrorCode:
-        """NONE when :meth:`of` says it from now on; otherwise why not for now, at which clients ask again. ``opens``:
-        what makes one that nobody knows; None: nothing does, and it stays UNKNOWN, as it does where the cluster does
-        not have that protocol."""
-        task = self._finding.get((group_id, opens))
-        if task is None:
-            task = asyncio.get_running_loop().create_task(self._find_out(group_id, opens))
-            self._finding[group_id, opens] = task
-            task.add_done_callback(lambda _: self._finding.pop((group_id, opens), None))
-        return await asyncio.shield(task)  # others may wait for it, too
-
-    async def find_out_soon(self, group_id: str, within_seconds: float) -> ErrorCode:
-        """As :meth:`find_out`, of one that nothing makes, for who does not wait for much longer. Raises UpstreamError,
-        which names a broker that has not answered by then, and TimeoutError where more than one is waited for."""
-        await self._cluster_groups.described(group_id, within_seconds)
-        async with asyncio.timeout(_FOUND_OUT_SECONDS):
-            return await self.find_out(group_id, None)
-
-    async def _find_out(self, group_id: str, opens: Kind | None) -> ErrorCode:
-        in_zookeeper = False
-        other = None if opens is CLASSIC else opens
-        try:
-            async with self._turns:
-                known = await self._known_as(group_id)
-            self._trouble.went_well(_cluster_not_asked(group_id))
-            if not known:  # not in a turn: one that hangs is no reason for others to wait
-                in_zookeeper = await self._knows_in_zookeeper(group_id)
-            is_new = not known and not in_zookeeper
-            if is_new and (opens is None or (other and not await self._cluster_groups.has_kind(group_id, other))):
-                return ErrorCode.NONE
-            if not known and (in_zookeeper or not other) and not await self._followed(group_id):
-                return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-        except StoreError as error:
-            self._trouble.failed(_zookeeper_not_asked(group_id), error)
-            return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-        except UpstreamError as error:
-            self._cluster_groups.forget(group_id)
-            self._trouble.failed(_cluster_not_asked(group_id), error)
-            return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-        step = Step.KAFKA
-        if known:
-            hands, cause = Hands.PASSED_THROUGH, f"the cluster has {known}"
-            if await self._is_in_zookeeper_too(group_id):
-                cause += "; ZooKeeper has offsets of it, too, which are not looked at"
-                log.warning("group %s is passed through: %s", group_id, cause)
-        elif in_zookeeper:
-            hands, cause = Hands.SERVED, "ZooKeeper has offsets or consumers of it"
-            step = Step.ZOOKEEPER
-        elif other is not None:
-            hands, cause = Hands.PASSED_THROUGH, f"its clients have {other.protocol}, which the cluster serves"
-        elif self._new_served:
-            hands, cause = Hands.SERVED, "the cluster did not know it"
-        else:
-            hands, cause = Hands.PASSED_THROUGH, "new groups are passed through (group.new.served=false)"
-        taken = await self.decide(group_id, partial(_take_in_hand, group_id, hands, cause, step))
-        return taken if isinstance(taken, ErrorCode) else ErrorCode.NONE
-
-    async def _knows_in_zookeeper(self, group_id: str) -> bool:
-        """Raises StoreError."""
-        known = await self._lookup.knows(group_id)
-        self._trouble.went_well(_zookeeper_not_asked(group_id))
-        return known
-
-    async def _is_in_zookeeper_too(self, group_id: str) -> bool:
-        try:
-            return await self._knows_in_zookeeper(group_id)
-        except StoreError as error:  # it is the cluster's in any case
-            self._trouble.forget(_zookeeper_not_asked(group_id))
-            log.info("group %s: it is not known whether ZooKeeper has offsets of it, too: %s", group_id, error)
-            return False
-
-    async def _known_as(self, group_id: str) -> str:
-        """By what the cluster knows the group; "" where it does not."""
-        described = await self._cluster_groups.described(group_id)
-        if (kind := kind_of(described)).stays:
-            return f"a {kind.name} group of that name"
-        if described.members or described.group_state not in NOBODY:
-            return f"members of it (it is {described.group_state})"
-        await self._cluster_groups.transactions_ended(group_id, self.producers_in_transaction())
-        offsets = await self._cluster_groups.offsets_of_one(group_id)
-        return f"offsets of it, for {counted(len(offsets), 'partition')}" if offsets else ""
-
-    async def decide(self, group_id: str, operation: Callable[[GroupCoordinator, int, Any], Outcome]) -> Any:
-        """What the group's coordinator answers, once that is durable; or the ErrorCode for which there is none."""
-        return await decide(self._runtime, group_id, operation)
-
-    def producers_in_transaction(self) -> set[int]:
-        """Those of transactions with offsets of groups that the shim serves."""
-        coordinators = filter(None, map(self._runtime.coordinator, range(self._runtime.num_partitions)))
-        return set().union(*(each.producers_in_transaction() for each in coordinators))
 
     # -- what is passed on
 
@@ -315,24 +171,6 @@ class Placements:
 
         answered.add_done_callback(over)
 
-    def saw(self, group_id: str, member_id: str, generation: int) -> None:
-        """A request of a member has come here."""
-        if not member_id:
-            return
-        if len(self._seen) >= _SEEN_MOST:
-            self._seen.clear()
-        self._seen[group_id, member_id] = Seen(time.monotonic(), generation)
-
-    def seen(self, group_id: str, member_id: str, within_seconds: float) -> Seen | None:
-        found = self._seen.get((group_id, member_id))
-        return found if found is not None and time.monotonic() - found.at <= within_seconds else None
-
-    def silent_seconds(self, group_id: str, member_id: str) -> float | None:
-        """Since the last request of a member has come here; None where that is not known: it may have come another way,
-        or none."""
-        found = self._seen.get((group_id, member_id))
-        return None if found is None else time.monotonic() - found.at
-
     def gathering(self, group_id: str) -> Gathering | None:
         """The one that is under way."""
         placement = self._open.get(group_id)
@@ -361,13 +199,3 @@ class Placements:
         placement = self._open.get(group_id)
         if placement is not None and placement.is_over:
             del self._open[group_id]
-
-
-def _take_in_hand(
-    group_id: str, hands: Hands, cause: str, step: Step, coordinator: GroupCoordinator, now: int, ticket: Any
-) -> Outcome:
-    found = coordinator.hands_of(group_id)
-    if found is not None:  # since it was asked for
-        hands, step = found, coordinator.step_of(group_id)
-    from_zookeeper = step is not Step.KAFKA
-    return coordinator.take_in_hand(now, group_id, hands, cause, ticket, step, from_zookeeper=from_zookeeper)

@@ -93,7 +93,7 @@ class Planning:
             hindrance = f"whether ZooKeeper has offsets of it cannot be found out: {error}"
             return Planned(group, UNKNOWN, None, None, None, hindrance, "zookeeper")
         if not (count or members):
-            raise NotKnown(self._placements.nobody_has(group))
+            raise NotKnown(self._placements.first_contact.nobody_has(group))
         return Planned(group, "Stable" if members else "Empty", members, 0, count, "", "zookeeper")
 
     def served_already(self, group: str) -> str:

@@ -219,7 +219,7 @@ class ShimProcess:
     async def _whose(self, group: str) -> Whose:
         """Raises NotDone where it is not served."""
         if self.placements.of(group) is Whose.UNKNOWN:
-            await self.placements.find_out(group, CLASSIC)
+            await self.placements.first_contact.find_out(group, CLASSIC)
         whose = self.placements.of(group)
         if whose not in SERVED:
             raise NotDone(whose)
