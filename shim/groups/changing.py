@@ -7,22 +7,19 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 from protocol.errors import ErrorCode
-from protocol.group_kinds import CLASSIC
 from shim.coordinator import GroupCoordinator, Outcome
-from shim.groups.in_use import in_use_in_zookeeper
-from shim.groups.words import NotCertain, NotKnown, Refused
-from shim.migration.hands.placements import SERVED, Placements, Whose
+from shim.groups.refusal import refusal
+from shim.groups.words import NotCertain, Refused
+from shim.migration.hands.placements import Placements, Whose
 from shim.migration.stores import Stores
 from shim.offsets.store import StoreError
 from shim.runtime import Runtime
 from shim.runtime.own_ticket import OwnTicket
 
 log = logging.getLogger(__name__)
-
-Answer = TypeVar("Answer")
 
 _ALARM_SECONDS: Final = 3.0
 
@@ -34,58 +31,6 @@ class Changing:
         self._runtime = runtime
         self._placements = placements
         self._stores = stores
-
-    async def is_served(self, group: str, *, opening: bool, within_seconds: float | None = None) -> bool:
-        """Whether the shim serves it; if not, the cluster does. ``opening``: one that nobody knows is made.
-        ``within_seconds``: how long each is waited for who is to say; None: as long as a request may take. Raises
-        Refused, UpstreamError, and NotKnown without ``opening``."""
-        whose = self._placements.of(group)
-        if whose is Whose.UNKNOWN:
-            if within_seconds is None:
-                error = await self._placements.first_contact.find_out(group, CLASSIC if opening else None)
-            else:
-                error = await self._found_out_soon(group, within_seconds)
-            if error is not ErrorCode.NONE:
-                raise Refused(self._placements.first_contact.not_found_out(group, error))
-            whose = self._placements.of(group)
-        if whose is Whose.UNKNOWN:
-            raise NotKnown(self._placements.first_contact.nobody_has(group))
-        if whose is Whose.CHANGING:
-            raise Refused(f"group {group} changes hands now")
-        return whose in SERVED
-
-    async def _found_out_soon(self, group: str, within_seconds: float) -> ErrorCode:
-        try:
-            return await self._placements.first_contact.find_out_soon(group, within_seconds)
-        except TimeoutError:
-            raise Refused(
-                f"whether the cluster, or ZooKeeper, knows group {group} takes too long to find out"
-            ) from None
-
-    async def ready_to_look(self, group: str) -> None:
-        """Wait until the log of a group that is served has what another place has. Raises Refused."""
-        if self._placements.of(group) is Whose.SERVED_WITH_STORES and (
-            refused := await self._stores.not_ready([group])
-        ):
-            raise refusal(group, refused[group])
-
-    async def ready(self, group: str) -> None:
-        """Wait until the log of a group that is served has what decides about its offsets. Raises Refused, also where
-        consumers of it are in ZooKeeper."""
-        if in_use := await self.in_use_in_zookeeper(group):
-            raise Refused(f"group {group}: {in_use}")
-        await self.ready_to_look(group)
-
-    async def in_use_in_zookeeper(self, group: str) -> str:
-        """Who is in a group that is served there, in a line that says what to do, and "" for nobody. Raises Refused
-        where it is not known."""
-        if self._placements.of(group) is not Whose.SERVED_WITH_STORES:
-            return ""
-        try:
-            consumers = await self._stores.consumers(group)
-        except StoreError as error:
-            raise Refused(f"who is in group {group} in ZooKeeper is not known: {error}") from error
-        return in_use_in_zookeeper(consumers) if consumers else ""
 
     async def decided(self, group: str, operation: Callable[[GroupCoordinator, int, Any], Outcome]) -> Any:
         """What the group's coordinator answers, once that is durable, and where else the group's step has it be. Raises
@@ -145,22 +90,7 @@ class _Told(OwnTicket[Any]):
         super().answer(response)
 
 
-def refusal(group: str, error: ErrorCode) -> Refused | NotKnown:
-    """What an error code means to whoever looks after groups."""
-    if error is ErrorCode.GROUP_ID_NOT_FOUND:
-        return NotKnown(f"there is no group {group}")
-    return Refused(f"group {group}: {_MEANS.get(error, error.name)}")
-
-
 _UNCERTAIN = frozenset(
     # The last is of those that waited when a write failed, or the shim stopped: the records may be on disk.
     {ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.UNKNOWN_SERVER_ERROR, ErrorCode.NOT_COORDINATOR}
 )
-_MEANS = {
-    ErrorCode.NON_EMPTY_GROUP: "it has members; stop them first",
-    ErrorCode.UNKNOWN_MEMBER_ID: "it has members; stop them first",
-    ErrorCode.UNSTABLE_OFFSET_COMMIT: "a transaction with offsets of it has not ended yet",
-    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: "its offsets cannot be changed now: COORDINATOR_LOAD_IN_PROGRESS",
-    ErrorCode.NOT_COORDINATOR: "another shim has it, or may have; ask that one, or again in a moment",
-    ErrorCode.INVALID_COMMIT_OFFSET_SIZE: "these are too many offsets for one commit",
-}

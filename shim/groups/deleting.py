@@ -8,8 +8,10 @@ from protocol.errors import ErrorCode
 from protocol.messages.delete_groups import DeletableGroupResult
 from shim.coordinator import Caller
 from shim.counted import counted
-from shim.groups.changing import Changing, refusal
+from shim.groups.beforehand import Beforehand
+from shim.groups.changing import Changing
 from shim.groups.looking import Looking
+from shim.groups.refusal import refusal
 from shim.groups.words import Deleted, NotCertain, Refused
 from shim.offsets.cluster.brokers import BrokerRefused
 from shim.offsets.cluster.describing import DEAD, LOOK_SECONDS
@@ -22,7 +24,10 @@ log = logging.getLogger(__name__)
 class Deleting:
     """For the event loop. Everything raises UpstreamError, Refused and NotKnown."""
 
-    def __init__(self, changing: Changing, looking: Looking, cluster_groups: ClusterGroups) -> None:
+    def __init__(
+        self, beforehand: Beforehand, changing: Changing, looking: Looking, cluster_groups: ClusterGroups
+    ) -> None:
+        self._beforehand = beforehand
         self._changing = changing
         self._looking = looking
         self._cluster_groups = cluster_groups
@@ -32,9 +37,9 @@ class Deleting:
         return await self._looked(group, LOOK_SECONDS)
 
     async def _looked(self, group: str, within_seconds: float | None) -> Deleted:
-        served = await self._changing.is_served(group, opening=False, within_seconds=within_seconds)
+        served = await self._beforehand.is_served(group, opening=False, within_seconds=within_seconds)
         if served:
-            await self._changing.ready(group)
+            await self._beforehand.ready(group)
         described = await self._looking.described(group, within_seconds)
         in_use = self._looking.in_use(described)
         offsets = await self._looking.offsets(group, within_seconds)
@@ -47,7 +52,7 @@ class Deleting:
     async def delete(self, group: str, cause: str, host: str) -> Deleted:
         """``cause``: for the history; ``host``: from where it was asked for. Raises NotCertain besides."""
         deleted = await self._looked(group, None)
-        if await self._changing.is_served(group, opening=False):
+        if await self._beforehand.is_served(group, opening=False):
             await self._delete_here(group, cause, Caller("offset-shim", f"/{host}"))
         else:
             async with self._changing.passing(group):

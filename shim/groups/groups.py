@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Sequence
 from typing import TypeVar
 
+from shim.groups.beforehand import Beforehand
 from shim.groups.changing import Changing
 from shim.groups.deleting import Deleting
 from shim.groups.history import History
@@ -38,10 +39,10 @@ class Groups:
         topics: ClusterTopics,
     ) -> None:
         self._history = History(history_log)
-        changing = Changing(runtime, placements, stores)
+        before = Beforehand(placements, stores), Changing(runtime, placements, stores)
         self._looking = Looking(runtime, placements, cluster_groups, brokers, self._history, clock)
-        self._resetting = Resetting(changing, self._looking, self._history, cluster_groups, brokers, topics, clock)
-        self._deleting = Deleting(changing, self._looking, cluster_groups)
+        self._resetting = Resetting(*before, self._looking, self._history, cluster_groups, brokers, topics, clock)
+        self._deleting = Deleting(*before, self._looking, cluster_groups)
 
     async def details(self, group: str, *, with_last_commit: bool = True) -> Details:
         """``with_last_commit``: that alone needs the history on the disk."""

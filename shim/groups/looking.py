@@ -13,10 +13,10 @@ from protocol.group_kinds import CLASSIC, kind_of
 from protocol.messages.describe_groups import DescribedGroup, DescribedGroupMember
 from protocol.own.state_log import Hands
 from shim.coordinator import GroupCoordinator, Presence
-from shim.groups.changing import refusal
 from shim.groups.history import History
 from shim.groups.in_use import in_use, in_use_in_cluster
 from shim.groups.last_commits import LastCommits
+from shim.groups.refusal import refusal
 from shim.groups.words import NO_OFFSET, Details, GroupLag, Member, Moved, NotKnown, OffsetAt, Partition, Refused
 from shim.migration.hands.placements import Placements
 from shim.migration.own_offsets import NotReadable, own_offsets
@@ -93,7 +93,7 @@ class Looking:
         return in_use_in_cluster(described, partial(self._placements.members.silent_seconds, group))
 
     async def refusal(self, group: str, error: ErrorCode) -> Refused | NotKnown:
-        """As :func:`shim.groups.changing.refusal`; where the group has members, it says who they are."""
+        """As :func:`shim.groups.refusal.refusal`; where the group has members, it says who they are."""
         if error not in _HAS_MEMBERS:
             return refusal(group, error)
         try:

@@ -15,6 +15,7 @@ from protocol.own.conditional_commit import REFUSED
 from protocol.topic_partition import TopicPartition
 from shim.coordinator import Caller, OffsetReset, OffsetsReset
 from shim.counted import counted, some_of
+from shim.groups.beforehand import Beforehand
 from shim.groups.changing import Changing
 from shim.groups.history import History, Then, utc
 from shim.groups.looking import Looking
@@ -59,6 +60,7 @@ class Resetting:
 
     def __init__(
         self,
+        beforehand: Beforehand,
         changing: Changing,
         looking: Looking,
         history: History,
@@ -67,6 +69,7 @@ class Resetting:
         topics: ClusterTopics,
         clock: Clock,
     ) -> None:
+        self._beforehand = beforehand
         self._changing = changing
         self._looking = looking
         self._history = history
@@ -96,9 +99,9 @@ class Resetting:
         shown is looked at just before.
         """
         await self._refuse_missing([(each.topic, each.partition) for each in changes])
-        served = await self._changing.is_served(group, opening=True)
+        served = await self._beforehand.is_served(group, opening=True)
         if served:
-            await self._changing.ready(group)
+            await self._beforehand.ready(group)
             await self._reset_here(group, changes, cause, Caller("offset-shim", f"/{host}"))
         else:
             if none := [(each.topic, each.partition) for each in changes if each.new_offset == NO_OFFSET]:
@@ -113,11 +116,11 @@ class Resetting:
 
     async def _found(self, group: str, within_seconds: float | None) -> _Group:
         try:
-            served = await self._changing.is_served(group, opening=False, within_seconds=within_seconds)
+            served = await self._beforehand.is_served(group, opening=False, within_seconds=within_seconds)
         except NotKnown:
             return _Group(DEAD, True, {}, heard_of=False)
         if served:
-            await self._changing.ready_to_look(group)
+            await self._beforehand.ready_to_look(group)
         described = await self._looking.described(group, within_seconds)
         _refuse_share_group(described)
         in_use = self._looking.in_use(described) or await self._in_use_in_zookeeper(group)
@@ -126,7 +129,7 @@ class Resetting:
 
     async def _in_use_in_zookeeper(self, group: str) -> str:
         try:
-            return await self._changing.in_use_in_zookeeper(group)
+            return await self._beforehand.in_use_in_zookeeper(group)
         except Refused as error:  # what would be set is told all the same
             return str(error)
 

@@ -11,7 +11,7 @@ from protocol.errors import ErrorCode
 from protocol.group_kinds import CLASSIC, CONSUMER, STREAMS, Kind
 from protocol.messages.describe_groups import DescribedGroup, DescribedGroupMember
 from shim.coordinator import Presence
-from shim.groups.changing import Changing
+from shim.groups.beforehand import Beforehand
 from shim.groups.in_use import in_use, in_use_in_cluster, in_use_in_zookeeper
 from shim.groups.words import Refused, awaited
 from shim.migration.hands.placements import Whose
@@ -118,7 +118,7 @@ async def test_consumers_in_zookeeper(there: list[str] | StoreUnavailable, told:
     its: Any = SimpleNamespace(of=lambda _: Whose.SERVED_WITH_STORES)
     stores: Any = SimpleNamespace(consumers=consumers, not_ready=not_ready)
     with pytest.raises(Refused, match=told):
-        await Changing(SimpleNamespace(), its, stores).ready("g")  # type: ignore[arg-type]
+        await Beforehand(its, stores).ready("g")
 
 
 def test_of_many_consumers_in_zookeeper_some_are_named() -> None:

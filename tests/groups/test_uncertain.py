@@ -9,6 +9,7 @@ import pytest
 
 from protocol.errors import ErrorCode
 from protocol.topic_partition import TopicPartition
+from shim.groups.beforehand import Beforehand
 from shim.groups.changing import Changing
 from shim.groups.deleting import Deleting
 from shim.groups.resetting import Resetting
@@ -19,13 +20,21 @@ from shim.runtime import Clock
 from shim.upstream import UpstreamError
 
 
-def changing(answer: ErrorCode = ErrorCode.NONE, whose: Whose = Whose.SERVED) -> Changing:
+def changing(answer: ErrorCode) -> Changing:
     """Of a runtime that fails every request so."""
     runtime: Any = SimpleNamespace(
         partition_of=lambda _: 0, submit=lambda _number, _operation, ticket: ticket.fail(answer)
     )
-    placements: Any = SimpleNamespace(of=lambda _: whose, passing=lambda *_: None, surely_here=lambda _: True)
-    return Changing(runtime, placements, stores=SimpleNamespace())  # type: ignore[arg-type]
+    return Changing(runtime, SimpleNamespace(), SimpleNamespace())  # type: ignore[arg-type]
+
+
+def passed_through() -> tuple[Beforehand, Changing]:
+    """Of a group that the cluster serves."""
+    placements: Any = SimpleNamespace(
+        of=lambda _: Whose.PASSED_THROUGH, passing=lambda *_: None, surely_here=lambda _: True
+    )
+    nobody: Any = SimpleNamespace()
+    return Beforehand(placements, nobody), Changing(nobody, placements, nobody)
 
 
 @pytest.mark.parametrize(
@@ -68,7 +77,7 @@ async def test_the_cluster_does_not_say_whether_it_has_deleted(error: Exception,
     looking: Any = SimpleNamespace(described=described, offsets=offsets, in_use=lambda _: "", refusal=refusal)
     cluster: Any = SimpleNamespace(delete_group=delete_group, forget=lambda _: None)
     with pytest.raises(told):
-        await Deleting(changing(whose=Whose.PASSED_THROUGH), looking, cluster).delete("g", "why", "127.0.0.1")
+        await Deleting(*passed_through(), looking, cluster).delete("g", "why", "127.0.0.1")
 
 
 async def test_nothing_is_sent_where_another_shim_may_have_the_group() -> None:
@@ -104,6 +113,6 @@ async def test_no_offset_is_no_offset_to_commit() -> None:
     cluster: Any = SimpleNamespace(state_of=state_of, offsets_of=found, try_commit=try_commit)
     there: Any = SimpleNamespace()
     topics: Any = SimpleNamespace(one=one)
-    resetting = Resetting(changing(whose=Whose.PASSED_THROUGH), there, there, cluster, there, topics, Clock())
+    resetting = Resetting(*passed_through(), there, there, cluster, there, topics, Clock())
     with pytest.raises(Refused, match="no offset can be taken away there"):
         await resetting.reset("g", [Change("orders", 0, 3, NO_OFFSET)], "why", "127.0.0.1")

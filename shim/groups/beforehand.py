@@ -1,0 +1,73 @@
+"""What has to be known of a group before its offsets are looked at or changed: who serves it, that the shim's log has
+what decides about them, and who is in it in ZooKeeper. No offset is changed here."""
+
+from __future__ import annotations
+
+from protocol.errors import ErrorCode
+from protocol.group_kinds import CLASSIC
+from shim.groups.in_use import in_use_in_zookeeper
+from shim.groups.refusal import refusal
+from shim.groups.words import NotKnown, Refused
+from shim.migration.hands.placements import SERVED, Placements, Whose
+from shim.migration.stores import Stores
+from shim.offsets.store import StoreError
+
+
+class Beforehand:
+    """For the event loop."""
+
+    def __init__(self, placements: Placements, stores: Stores) -> None:
+        self._placements = placements
+        self._stores = stores
+
+    async def is_served(self, group: str, *, opening: bool, within_seconds: float | None = None) -> bool:
+        """Whether the shim serves it; if not, the cluster does. ``opening``: one that nobody knows is made.
+        ``within_seconds``: how long each is waited for who is to say; None: as long as a request may take. Raises
+        Refused, UpstreamError, and NotKnown without ``opening``."""
+        whose = self._placements.of(group)
+        if whose is Whose.UNKNOWN:
+            if within_seconds is None:
+                error = await self._placements.first_contact.find_out(group, CLASSIC if opening else None)
+            else:
+                error = await self._found_out_soon(group, within_seconds)
+            if error is not ErrorCode.NONE:
+                raise Refused(self._placements.first_contact.not_found_out(group, error))
+            whose = self._placements.of(group)
+        if whose is Whose.UNKNOWN:
+            raise NotKnown(self._placements.first_contact.nobody_has(group))
+        if whose is Whose.CHANGING:
+            raise Refused(f"group {group} changes hands now")
+        return whose in SERVED
+
+    async def _found_out_soon(self, group: str, within_seconds: float) -> ErrorCode:
+        try:
+            return await self._placements.first_contact.find_out_soon(group, within_seconds)
+        except TimeoutError:
+            raise Refused(
+                f"whether the cluster, or ZooKeeper, knows group {group} takes too long to find out"
+            ) from None
+
+    async def ready_to_look(self, group: str) -> None:
+        """Wait until the log of a group that is served has what another place has. Raises Refused."""
+        if self._placements.of(group) is Whose.SERVED_WITH_STORES and (
+            refused := await self._stores.not_ready([group])
+        ):
+            raise refusal(group, refused[group])
+
+    async def ready(self, group: str) -> None:
+        """Wait until the log of a group that is served has what decides about its offsets. Raises Refused, also where
+        consumers of it are in ZooKeeper."""
+        if in_use := await self.in_use_in_zookeeper(group):
+            raise Refused(f"group {group}: {in_use}")
+        await self.ready_to_look(group)
+
+    async def in_use_in_zookeeper(self, group: str) -> str:
+        """Who is in a group that is served there, in a line that says what to do, and "" for nobody. Raises Refused
+        where it is not known."""
+        if self._placements.of(group) is not Whose.SERVED_WITH_STORES:
+            return ""
+        try:
+            consumers = await self._stores.consumers(group)
+        except StoreError as error:
+            raise Refused(f"who is in group {group} in ZooKeeper is not known: {error}") from error
+        return in_use_in_zookeeper(consumers) if consumers else ""
