@@ -56,6 +56,7 @@ BESIDE: Final = (
         *("config", "logs", "metrics", "net", "packaging", "tls", "upstream"),
         *("test_config.py", "test_counted.py", "test_hung.py", "test_listener_config.py", "test_parts_end.py"),
         "test_short.py",
+        "test_soak.py",
     ),
 )
 """Likewise, by processor time, some 150 to 50 seconds each. Tests without real parts (some start a broker for a test or

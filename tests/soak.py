@@ -11,19 +11,37 @@ import datetime
 import json
 import os
 import platform
+import re
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypedDict
 
 from tests.examples import VARIABLE
 
 ROOT = Path(__file__).parents[1]
 STATE = ROOT / "build" / "soak.json"
-RESULTS = ROOT / "docs" / "results"
+REPORT = ROOT / "docs" / "results" / "soak.md"
 EXAMPLES_TIMES = 50
+PASSED = "passed"
 _NO_TESTS = 5  # pytest's exit status
+_ROW = re.compile(r"^\| `([^`]+)` \| (\d+) \| \**(\d+)\** \| ([\d,]+) \| (.+) \|$", re.MULTILINE)
+_PAGE = """# Soak
+
+What `make soak` found, written by it: each test's newest run. A test of properties, which is one of a file, had {times}
+times as many examples as in `make test`. The newest were run on this, often beside other work: {machine}.
+
+| test | runs | failed | seconds | newest |
+|---|--:|--:|--:|---|
+{rows}
+"""
+
+
+class Result(TypedDict):
+    outcome: str
+    seconds: float
 
 
 class Unit(NamedTuple):
@@ -77,23 +95,49 @@ def _machine() -> str:
     return f"{processor}, Python {platform.python_version()}"
 
 
-def _report(commit: str, done: dict[str, dict[str, float | str]]) -> Path:
-    RESULTS.mkdir(parents=True, exist_ok=True)
+class Row(NamedTuple):
+    """Of the page. ``test``: without parameters; ``runs``: with how many. ``newest``: day and commit."""
+
+    test: str
+    runs: int
+    failed: int
+    seconds: float
+    newest: str
+
+    def __str__(self) -> str:
+        failed = f"**{self.failed}**" if self.failed else "0"
+        return f"| `{self.test}` | {self.runs} | {failed} | {self.seconds:,.0f} | {self.newest} |"
+
+
+def rows_of(page: str) -> dict[str, Row]:
+    """By test."""
+    return {
+        test: Row(test, int(runs), int(failed), float(seconds.replace(",", "")), newest)
+        for test, runs, failed, seconds, newest in _ROW.findall(page)
+    }
+
+
+def rows_of_run(done: Mapping[str, Result], newest: str) -> dict[str, Row]:
+    rows: dict[str, Row] = {}
+    for name, result in done.items():
+        test = name.partition("[")[0]
+        before = rows.get(test, Row(test, 0, 0, 0.0, newest))
+        failed = before.failed + (result["outcome"] != PASSED)
+        rows[test] = Row(test, before.runs + 1, failed, before.seconds + result["seconds"], newest)
+    return rows
+
+
+def page_of(rows: Mapping[str, Row], machine: str) -> str:
+    lines = (str(rows[test]) for test in sorted(rows))
+    return _PAGE.format(machine=machine, times=EXAMPLES_TIMES, rows="\n".join(lines))
+
+
+def _report(commit: str, done: Mapping[str, Result]) -> None:
     today = datetime.datetime.now(tz=datetime.UTC).date().isoformat()
-    path = RESULTS / f"soak-{today}-{commit}.md"
-    failed = [name for name, result in done.items() if result["outcome"] != "passed"]
-    lines = [
-        f"# Soak of {today}",
-        "",
-        f"Commit {commit}; {_machine()}. {len(done)} tests, {len(failed)} failed.",
-        "",
-        "| test | outcome | seconds |",
-        "|---|---|---|",
-        *(f"| `{name}` | {result['outcome']} | {result['seconds']:.0f} |" for name, result in done.items()),
-        "",
-    ]
-    path.write_text("\n".join(lines))
-    return path
+    rows = rows_of(REPORT.read_text()) if REPORT.exists() else {}
+    rows |= rows_of_run(done, f"{today}, {commit}")
+    there = {test: row for test, row in rows.items() if (ROOT / test.partition("::")[0].partition(",")[0]).exists()}
+    REPORT.write_text(page_of(there, _machine()))
 
 
 def main(chosen: list[str]) -> int:
@@ -102,18 +146,19 @@ def main(chosen: list[str]) -> int:
     done = kept.get("done", {}) if kept.get("commit") == commit else {}
     units = _units(chosen)
     for number, unit in enumerate(units, 1):
-        if done.get(unit.name, {}).get("outcome") == "passed":
+        if done.get(unit.name, {}).get("outcome") == PASSED:
             print(f"[{number}/{len(units)}] passed before: {unit.name}", flush=True)
             continue
         print(f"[{number}/{len(units)}] {unit.name}", flush=True)
         begun = time.monotonic()
         status = unit.run()
-        outcome = "passed" if status == 0 else f"FAILED (exit status {status})"
+        outcome = PASSED if status == 0 else f"FAILED (exit status {status})"
         done[unit.name] = {"outcome": outcome, "seconds": time.monotonic() - begun}
         STATE.parent.mkdir(exist_ok=True)
         STATE.write_text(json.dumps({"commit": commit, "done": done}, indent=1))
-    print(f"written: {_report(commit, done)}")
-    return int(any(result["outcome"] != "passed" for result in done.values()) or not units)
+        _report(commit, done)
+    print(f"written: {REPORT}")
+    return int(any(result["outcome"] != PASSED for result in done.values()) or not units)
 
 
 if __name__ == "__main__":
