@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from shim.disk_log.history import DiskHistoryLog
 from shim.kafka_log.history.reading import TopicHistoryLog
 from shim.log.directory.places import Place, Places
-from shim.runtime.history_log import HistoryLog, LocalHistoryLog, Part, Take
+from shim.runtime.history_log import HistoryLog, Part, Take
 
 
 class TwoHistories:
     """See :class:`shim.runtime.history_log.HistoryLog`. What was committed before a partition was moved stays where it
     was."""
 
-    def __init__(self, local: LocalHistoryLog, kafka: TopicHistoryLog, places: Places) -> None:
+    def __init__(self, local: DiskHistoryLog, kafka: TopicHistoryLog, places: Places) -> None:
         self.num_partitions = local.num_partitions
         self._local = local
         self._kafka = kafka

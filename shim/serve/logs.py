@@ -8,6 +8,7 @@ from typing import NamedTuple
 from protocol.partition import OFFSETS_TOPIC
 from shim.config import Settings
 from shim.disk_log import DiskBackend
+from shim.disk_log.history import DiskHistoryLog
 from shim.kafka_log.backend import KafkaBackend
 from shim.kafka_log.copies.snapshots import TopicSnapshots
 from shim.log.directory.places import Places
@@ -18,7 +19,7 @@ from shim.relocation.mover import Mover
 from shim.relocation.others import OtherShims
 from shim.relocation.relocation import Relocation
 from shim.runtime import Backend, Clock, Runtime
-from shim.runtime.history_log import HistoryLog, LocalHistoryLog
+from shim.runtime.history_log import HistoryLog
 from shim.serve.log_on_disk import Opened
 from shim.upstream import Cluster
 from shim.upstream.topic_leaders import TopicLeaders
@@ -54,7 +55,7 @@ def logs_of(opened: Opened, cluster: Cluster, settings: Settings, clock: Clock, 
         kafka = KafkaBackend(cluster, settings, clock, claimed, snapshots)
         return Logs(kafka, kafka.history_log)
     local = DiskBackend(opened.offsets_log, settings, clock)
-    local_history = LocalHistoryLog(opened.offsets_log, local.settle_history)
+    local_history = DiskHistoryLog(opened.offsets_log, local.settle_history)
     if opened.places is None:
         return Logs(local, local_history, local)
     kafka = KafkaBackend(cluster, settings, clock, claimed, progress=local.progress)

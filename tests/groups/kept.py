@@ -11,13 +11,14 @@ from typing import Final, Protocol
 from protocol.own.history_log import HISTORY_TOPIC, HistoryRecord, encode_history
 from protocol.partition import OFFSETS_TOPIC
 from shim.config import Settings, parse_servers
+from shim.disk_log.history import DiskHistoryLog
 from shim.kafka_log.history.reading import TopicHistoryLog
 from shim.kafka_log.history.writing import HistoryTopic, RecordSets
 from shim.kafka_log.owning.producer_ids import ProducerIds
 from shim.log import OffsetsLog
 from shim.log.offsets_log import PartitionWrite
 from shim.log.settings import LogSettings
-from shim.runtime.history_log import HistoryLog, LocalHistoryLog
+from shim.runtime.history_log import HistoryLog
 from shim.upstream.cluster import Cluster
 from shim.upstream.errors import UpstreamError
 
@@ -42,7 +43,7 @@ class KeptLocally(Kept):
 
     def __init__(self, offsets_log: OffsetsLog) -> None:
         self._log = offsets_log
-        self.log = LocalHistoryLog(offsets_log, self._settle)
+        self.log = DiskHistoryLog(offsets_log, self._settle)
 
     async def _settle(self, number: int) -> None:
         self._log.settle(number, topic=HISTORY_TOPIC)

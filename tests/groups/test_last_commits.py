@@ -9,13 +9,14 @@ from typing import Final
 import pytest
 
 from protocol.own.history_log import OffsetHistoryKey, OffsetHistoryValue
+from shim.disk_log.history import DiskHistoryLog
 from shim.groups import last_commits
 from shim.groups.history import History
 from shim.groups.last_commits import LastCommits
 from shim.groups.words import Moved, Refused
 from shim.log import OffsetsLog
 from shim.runtime import history_log
-from shim.runtime.history_log import HistoryBatch, HistoryLog, LocalHistoryLog
+from shim.runtime.history_log import HistoryBatch, HistoryLog
 from tests.groups.kept import Kept
 
 NOW: Final = 1_767_225_600_123
@@ -162,7 +163,7 @@ async def test_groups_beyond_those_that_are_kept(kept: Kept, history: Watched, m
 
 async def test_without_a_history(tmp_path: Path) -> None:
     log = OffsetsLog.open(tmp_path / "data", 1)
-    history = History(LocalHistoryLog(log, _nothing_waits))
+    history = History(DiskHistoryLog(log, _nothing_waits))
     try:
         with pytest.raises(Refused, match="no history is kept"):
             await LastCommits(history).of("g")

@@ -13,6 +13,7 @@ import pytest
 from protocol.own.history_log import HISTORY_TOPIC, OffsetHistoryKey, OffsetHistoryValue, encode_history
 from protocol.partition import OFFSETS_TOPIC
 from protocol.records.batches import Record, batches, decode_records
+from shim.disk_log.history import DiskHistoryLog
 from shim.groups import history
 from shim.groups.history import History
 from shim.groups.words import Moved
@@ -23,7 +24,7 @@ from shim.log.offsets_log import PartitionWrite
 from shim.log.segments import index
 from shim.log.settings import LogSettings
 from shim.runtime import history_log
-from shim.runtime.history_log import HistoryBatch, LocalHistoryLog, Part
+from shim.runtime.history_log import HistoryBatch, Part
 
 NOW: Final = 1_767_225_600_123
 READ_SIZE: Final = 1000
@@ -47,7 +48,7 @@ class CountingFiles(Files):
         return data
 
 
-class Watched(LocalHistoryLog):
+class Watched(DiskHistoryLog):
     """Remembers which parts were read."""
 
     def __init__(self, offsets_log: OffsetsLog) -> None:
