@@ -438,4 +438,4 @@ def _left(failed: Mapping[int, OSError], staged: _Staged) -> _Staged:
 
 def _drop(staged: _Staged) -> None:
     for log, _ in staged:
-        log.deferred.drop()
+        log.drop_staged()

@@ -29,7 +29,7 @@ class Settling:
     def keep(self, logs: Iterable[PartitionLog], timestamp_ms: int) -> None:
         """The journal has what was staged in these; where that is much it is written."""
         for log in logs:
-            if log.deferred.keep():
+            if log.keep_staged():
                 self.settle(log)
         if self.due_ms is None:
             self.due_ms = timestamp_ms + _WAITING_MS
@@ -38,7 +38,7 @@ class Settling:
         """What has waited long enough."""
         due = []
         for log in self._logs:
-            since_ms = log.deferred.since_ms
+            since_ms = log.waits_since_ms
             if since_ms is None:
                 continue
             # Those that will be due soon, too: each by itself would be a chore of its own.
@@ -50,12 +50,12 @@ class Settling:
 
     def settle_all(self) -> None:
         for log in self._logs:
-            if log.deferred.since_ms is not None:
+            if log.waits_since_ms is not None:
                 self.settle(log)
 
     def still_waiting(self) -> list[EncodedEntry]:
         """Of partitions that take no writes now, as they are being read back, or the disk is full."""
-        return [encoded_waiting(*entry) for log in self._logs if (entry := log.deferred.entry) is not None]
+        return [encoded_waiting(*entry) for log in self._logs if (entry := log.waiting_entry) is not None]
 
     def settle(self, log: PartitionLog) -> bool:
         """Whether nothing of it waits any more."""
@@ -67,4 +67,4 @@ class Settling:
             self._told.add(log)
             return False
         self._told.discard(log)
-        return log.deferred.since_ms is None  # it does on while it is being read back
+        return log.waits_since_ms is None  # it does on while it is being read back

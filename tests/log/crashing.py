@@ -344,7 +344,7 @@ class Lives:
 
 def waiting_records(log: OffsetsLog, at: TopicPartition) -> list[tuple[bytes, bytes | None]]:
     """Those that could not be written to the segment yet."""
-    entry = log.partition_log(at.partition, topic=at.topic).deferred.entry
+    entry = log.partition_log(at.partition, topic=at.topic).waiting_entry
     if entry is None:
         return []
     return [(record.key or b"", record.value) for record in decoded(entry)]

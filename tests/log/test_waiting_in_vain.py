@@ -72,7 +72,7 @@ def test_no_more_wait_than_a_start_can_tell_from_what_stands_there(tmp_path: Pat
             acknowledged.append(f"{number}")
         else:
             values(log)
-    entry = log.partition_log(0, topic=TOPIC).deferred.entry
+    entry = log.partition_log(0, topic=TOPIC).waiting_entry
     assert entry is not None
     assert waiting_module.MOST_BYTES < len(entry.data) <= 2 * waiting_module.MOST_BYTES
     files.heal()
@@ -212,10 +212,10 @@ def test_none_waits_for_the_first_batch_of_a_segment(tmp_path: Path) -> None:
     partition = log.partition_log(0, topic=TOPIC)
     partition.roll(NOW)
     assert log.write(*waits("second")) == {}
-    assert partition.deferred.since_ms is None
+    assert partition.waits_since_ms is None
     assert partition.recovery_point == 2
     assert log.write(*waits("third")) == {}
-    assert partition.deferred.entry is not None
+    assert partition.waiting_entry is not None
     log.close()
 
 
@@ -324,7 +324,7 @@ def test_what_a_recovery_writes_while_the_journal_is_written_to_the_segment_is_n
         end = redo(journal, partition, below)
         with pytest.raises(OSError, match="the next step"):  # before the segment is synced
             next(reading)
-        assert log.partition_log(0, topic=TOPIC).deferred.entry is None
+        assert log.partition_log(0, topic=TOPIC).waiting_entry is None
         return end
 
     def heal(journal: Journal) -> None:

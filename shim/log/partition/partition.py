@@ -11,7 +11,7 @@ from protocol.topic_partition import TopicPartition
 from shim.log.disk.files import Files
 from shim.log.errors import LogError, RecoveryNeeded, SyncFailed
 from shim.log.journal.journal import Journal
-from shim.log.journal.journal_records import EncodedEntry, encoded_entry
+from shim.log.journal.journal_records import EncodedEntry, WaitingEntry, encoded_entry
 from shim.log.partition.deferred import Deferred
 from shim.log.partition.ends import Ends
 from shim.log.partition.snapshot import PartitionSnapshots
@@ -32,7 +32,7 @@ class PartitionLog:
     From :meth:`write` to :meth:`acknowledge` the partition counts as failed, so whatever interrupts a write, by
     whatever exception, leaves it refusing writes until it is recovered.
 
-    Or it is :meth:`stage`, the journal's flush of what that gives, and :meth:`Deferred.keep`: then it is written later,
+    Or it is :meth:`stage`, the journal's flush of what that gives, and :meth:`keep_staged`: then it is written later,
     by :meth:`settle` or before whatever else is written.
 
     Threads: one writes, and does what is to be done between writes (:meth:`settle`, :meth:`roll`, :meth:`redo`);
@@ -77,7 +77,7 @@ class PartitionLog:
         self._roll_older_than_ms: int | None = None
         self._roll_tried_at = -1
         self._closed = ClosedSegments(files, folder)
-        self.deferred = Deferred(folder, topic_partition, settings)
+        self._deferred = Deferred(folder, topic_partition, settings)
         self.snapshots = PartitionSnapshots(files, folder)
         # Held while a flush between writes is under way, and while a recovery begins.
         self._flush_lock = threading.Lock()
@@ -113,7 +113,7 @@ class PartitionLog:
         """Whether the next process may rely on everything that is there: nothing torn, nothing that is not synced."""
         if not self._recovery:  # nobody has touched it
             return self._left.clean
-        return self._recovered and self._ends.all_synced and self.deferred.waiting is None
+        return self._recovered and self._ends.all_synced and self._deferred.waiting is None
 
     # --- writing -----------------------------------------------------------------------------------------------------
 
@@ -125,8 +125,8 @@ class PartitionLog:
         """
         if not self._recovered:
             raise RecoveryNeeded(self.folder)
-        if self.deferred.waiting is not None:
-            self.deferred.settle(self._active, self._ends)
+        if self._deferred.waiting is not None:
+            self._deferred.settle(self._active, self._ends)
         return prepare_batches(self._ends.written.offset, record_sets, timestamp_ms)
 
     def write(self, batches: Sequence[PreparedBatch]) -> None:
@@ -168,27 +168,46 @@ class PartitionLog:
     # --- records that wait -------------------------------------------------------------------------------------------
 
     def stage(self, record_sets: Sequence[Appended], timestamp_ms: int) -> EncodedEntry | None:
-        """What the journal is to have of these, for :meth:`Deferred.keep` to follow, or :meth:`Deferred.drop`, or
+        """What the journal is to have of these, for :meth:`keep_staged` to follow, or :meth:`drop_staged`, or
         :meth:`write_staged`. None where they cannot wait: they are many, or the segment is to be rolled first, or the
         log takes no writes.
         """
         active = self._active
         if active is None or not self._recovered or self._journal is None:
             return None
-        return self.deferred.stage(active, record_sets, timestamp_ms)
+        return self._deferred.stage(active, record_sets, timestamp_ms)
+
+    def keep_staged(self) -> bool:
+        """The journal has what was staged. Gives whether so many wait that they should be written. Raises
+        RecoveryNeeded where nothing was."""
+        return self._deferred.keep()
+
+    def drop_staged(self) -> None:
+        """What was staged is not to be written."""
+        self._deferred.drop()
 
     def write_staged(self) -> None:
         """As :meth:`write`, of what waits and what was staged. Raises OSError."""
         if not self._recovered:
             raise RecoveryNeeded(self.folder)
         self._recovered = False
-        self.deferred.write(self._active, self._ends)
+        self._deferred.write(self._active, self._ends)
 
     def settle(self) -> None:
-        """As :meth:`Deferred.settle`, between writes. Nothing while a recovery is due or under way."""
+        """Writes what waits: it counts, and can be read, from then on. Nothing while a recovery is due or under way."""
         with self._flush_lock:  # no recovery begins meanwhile
-            if self._recovered and self.deferred.waiting is not None:
-                self.deferred.settle(self._active, self._ends)
+            if self._recovered and self._deferred.waiting is not None:
+                self._deferred.settle(self._active, self._ends)
+
+    @property
+    def waits_since_ms(self) -> int | None:
+        """The timestamp of the first record that waits; None when none does."""
+        return self._deferred.since_ms
+
+    @property
+    def waiting_entry(self) -> WaitingEntry | None:
+        """What waits, for a journal that begins anew."""
+        return self._deferred.entry
 
     # --- durable, and what counts ------------------------------------------------------------------------------------
 
@@ -237,8 +256,8 @@ class PartitionLog:
         with self._flush_lock:  # no recovery begins meanwhile
             if not self._recovered or self._active is None:
                 return
-            if self.deferred.waiting is not None:
-                self.deferred.settle(self._active, self._ends)
+            if self._deferred.waiting is not None:
+                self._deferred.settle(self._active, self._ends)
             self._recovered = False
             self._roll_tried_at = self._active.end.offset
             self._roll(self._active)
@@ -280,8 +299,8 @@ class PartitionLog:
             self._rolled = []
             self._made = []
         self._ends.acknowledge(timestamp_ms)
-        if self.deferred.waiting is not None:
-            self.deferred.acknowledged(self._ends.written)
+        if self._deferred.waiting is not None:
+            self._deferred.acknowledged(self._ends.written)
         self._recovered = True
 
     # --- recovery ----------------------------------------------------------------------------------------------------
@@ -310,7 +329,7 @@ class PartitionLog:
     def _recover(self, recovery: int, start: Start) -> Iterator[LoggedRecord]:
         check_current = self._check_that_current(recovery)
         check_current()
-        self.deferred.settle_before_reading(self._active, self._ends)
+        self._deferred.settle_before_reading(self._active, self._ends)
         self._close_active()
         with self._closed.files_lock:
             self._closed.finish_swap()
@@ -330,7 +349,7 @@ class PartitionLog:
         self._rolled = []
         self._ends.recovered(found.active.end)
         self._closed.know(found.closed)
-        self.deferred.recovered(found.active.end)
+        self._deferred.recovered(found.active.end)
         self._recovered = True
 
     def _check_that_current(self, recovery: int) -> Callable[[], None]:
