@@ -40,7 +40,7 @@ class OffsetsOfTopics:
         """Delete all offsets for a topic; gives how many there were. They are gone, durably, when this returns.
 
         It waits for partitions that are being loaded, or catch up with the cluster's log. One that cannot be served is
-        left out, until a restart, as it is itself.
+        left out, until a restart, as it is itself; and those of other processes, which find out for themselves.
         """
         deleted = 0
         for number in range(self._runtime.num_partitions):
@@ -69,6 +69,8 @@ class OffsetsOfTopics:
             if answer is ErrorCode.COORDINATOR_NOT_AVAILABLE and self._runtime.coordinator(number) is None:
                 name = self._runtime.name_of(number)
                 log.warning("%s is not served: offsets for %s are not deleted there", name, topic)
+                return offsets
+            if self._runtime.is_owned_elsewhere(number):
                 return offsets
             # It is being loaded, or the disk hangs, or the write has failed, and nobody knows what of it is there.
             deletion = _Deletion(topic)

@@ -103,3 +103,32 @@ async def test_a_write_that_fails_is_made_again_when_the_partition_was_read_back
         assert await left(shim) == [None] * len(groups)
     async with running(tmp_path) as shim:
         assert await left(shim) == [None] * len(groups)
+
+
+async def test_those_of_other_processes_are_left_to_them(tmp_path: Path) -> None:
+    async with running(tmp_path) as shim:
+        shim.log.release(1_000)
+        await commit_all(shim)
+        shim.runtime.own([PARTITIONS - 1])
+        assert await deleted(shim) == len(groups_of(shim)) // PARTITIONS
+        shim.runtime.own(range(PARTITIONS))
+        await until(lambda: all(map(shim.runtime.coordinator, range(PARTITIONS))))
+        assert await left(shim) == [5, 5, 5, 5, None, None]
+
+
+async def test_one_that_is_lost_amid_it_is_left_to_whoever_has_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("shim.runtime.offsets_of_topics._RETRY_S", 0.001)
+    async with running(tmp_path) as shim:
+        shim.log.release(1_000)
+        await commit_all(shim)
+        while shim.log._released.acquire(blocking=False):
+            pass
+        deletion = asyncio.create_task(deleted(shim))
+        writes = len(shim.log.writes)
+        await until(lambda: len(shim.log.writes) > writes)
+        shim.runtime.own(range(1, PARTITIONS))
+        shim.log.release(1_000)
+        await deletion
+        assert await OffsetsOfTopics(shim.runtime).in_use() == set()
