@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,6 +16,7 @@ from shim.offsets.store import Partition, StoredOffset
 from tests.migration.simulated import virtual_time
 from tests.migration.simulated.disk import WritesOf
 from tests.migration.simulated.dual_place import SOON, DualPlace, at_step
+from tests.migration.simulated.shim_process import NotDone
 
 BOTH_HAD, BEFORE, LAST, CLIENTS = 9, 20, 50, 60
 
@@ -200,5 +202,54 @@ def test_what_is_told_while_it_is_written_over_is_not_carried(
             await asyncio.sleep(SOON)
             assert not carried
             assert await at.fetched() == at.log == at.zookeeper == {0: CLIENTS}
+
+    virtual_time.run(lived())
+
+
+class _AnsweredLate:
+    """What a consumer has written just before the shim does the shim reads at once; that is answered when the watch has
+    told what the consumer has written next, as where there is no room for the rest of many reads."""
+
+    def __init__(self, at: DualPlace, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._at = at
+        self._is_told = asyncio.Event()
+        self._before: Any = None
+        ensemble, dual_commit = at.shim.ensemble, at.shim.dual_commit
+        self._multi, self._get_many, self._tell = ensemble.multi, ensemble.get_many, dual_commit.watch._tell
+        monkeypatch.setattr(ensemble, "multi", self.multi)
+        monkeypatch.setattr(ensemble, "get_many", self.get_many)
+        monkeypatch.setattr(dual_commit.watch, "_tell", self.tell)
+
+    async def multi(self, operations: Sequence[Any]) -> Any:
+        if self._before is None:
+            self._before = operations
+            self._at.consumer(0, BEFORE)
+        return await self._multi(operations)
+
+    async def get_many(self, paths: Sequence[str], *others: Any, watch: Any = None, **more: Any) -> Any:
+        found = await self._get_many(paths, *others, watch=watch, **more)
+        if watch is None and self._before is not None and not self._is_told.is_set():
+            self._at.consumer(0, LAST)
+            await self._is_told.wait()
+        return found
+
+    def tell(self, group: str, offsets: Mapping[Partition, StoredOffset]) -> None:
+        self._tell(group, offsets)
+        if any(each.offset == LAST for each in offsets.values()):
+            self._is_told.set()
+
+
+@pytest.mark.parametrize("step", [Step.ZOOKEEPER_DUAL, Step.KAFKA_DUAL])
+def test_what_is_told_while_a_conflict_is_looked_at_is_not_forgotten(
+    step: Step, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def lived() -> None:
+        async with at_step(tmp_path, BOTH_HAD, step) as at:
+            _AnsweredLate(at, monkeypatch)
+            at.deleted(0)
+            with suppress(NotDone):
+                await at.fetched()  # it is written again
+            await asyncio.sleep(2 * SOON)
+            assert at.log == at.zookeeper == {0: LAST}
 
     virtual_time.run(lived())

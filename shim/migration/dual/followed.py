@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Mapping
 
 from protocol.own.state_log import WrittenValue
-from shim.migration.dual.znode import Verdict, Znode, offset_of
+from shim.migration.dual.znode import Verdict, Znode, offset_of, same
 from shim.offsets.store import Partition, StoredOffset
 
 
@@ -91,6 +91,12 @@ class Followed:
         self.told.update(news)
         if look <= self._known_at:
             self.doubtful.update(news)
+
+    def found(self, at: Partition, there: StoredOffset) -> None:
+        """By a write that was not done for it. What was told meanwhile may have been read before that, or after."""
+        if not same(there, self.told.get(at, there)):
+            self.doubtful.add(at)
+        self.told[at] = there
 
     def changed(self, partitions: Iterable[Partition]) -> None:
         """By the shim, just now: what was told of these meanwhile may have been read before."""

@@ -207,7 +207,7 @@ class DualTurn:
                 elif moved.offset is None:
                     its.znode(at).read(StoredOffset(-1, moved.version), due[at].offset)  # it is written over
                 else:
-                    its.told[at] = StoredOffset(moved.offset, moved.version)
+                    its.found(at, StoredOffset(moved.offset, moved.version))
             return False
         except StoreError as error:
             self._both_have(due, error.written)
