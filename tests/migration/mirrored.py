@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from confluent_kafka import Producer
 
@@ -71,21 +71,23 @@ class WatchedGroups(ClusterGroups):
             await meanwhile()
         return found
 
-    async def try_commit(self, group: str, offsets: Committed) -> list[RefusedPartition]:
+    async def try_commit(self, group: str, offsets: Committed, *others: Any) -> list[RefusedPartition]:
         self.committed.append((group, offsets))
         self._reach()
         if self.hangs:
             raise Unanswered("timed out")
-        refused = await super().try_commit(group, offsets)
+        refused = await super().try_commit(group, offsets, *others)
         if self.is_done_unanswered and not refused:
             self.unanswered += 1
             raise Unanswered("timed out")
         return refused
 
-    async def try_delete(self, group: str, partitions: Sequence[TopicPartition]) -> list[RefusedPartition]:
+    async def try_delete(
+        self, group: str, partitions: Sequence[TopicPartition], *others: Any
+    ) -> list[RefusedPartition]:
         self.deleted.append((group, partitions))
         self._reach()
-        return await super().try_delete(group, partitions)
+        return await super().try_delete(group, partitions, *others)
 
     def _reach(self) -> None:
         if self.is_cut_off:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from protocol.messages.describe_groups import DescribedGroup
 from shim.offsets.cluster.groups import Committed
 
@@ -27,7 +29,10 @@ class NoGroups:
     async def offsets_of_one(self, group: str, within_seconds: float | None = None) -> Committed:
         return dict(self.offsets)
 
-    async def try_commit(self, group: str, offsets: Committed) -> list[str]:
+    async def try_commit(
+        self, group: str, offsets: Committed, may_send: Callable[[], None] = lambda: None
+    ) -> list[str]:
+        may_send()
         self.offsets.update(offsets)
         return []
 

@@ -96,7 +96,8 @@ class OneGroup:
         self.looks += 1
         return {"g": dict(self.there)}
 
-    async def try_commit(self, group: str, offsets: Committed) -> list[Any]:
+    async def try_commit(self, group: str, offsets: Committed, may_send: Callable[[], None]) -> list[Any]:
+        may_send()
         self.there |= offsets
         return []
 

@@ -68,10 +68,7 @@ class MirrorTurn:
         with self._remembering(own):
             number = self._runtime.partition_of(group)
             await self._runtime.settled(number)
-            if self._runtime.coordinator(number) is not coordinator:
-                raise StoreUnavailable(
-                    f"group {group}: its partition is read back: what was not acknowledged may not be there"
-                )
+            self._check_ours()
             if overruled:  # it may have come into force there all the same
                 self._in_mind.written.forget(group)
             await self._bring(own, {TopicPartition(*at) for at in overruled})
@@ -126,14 +123,16 @@ class MirrorTurn:
             gone = [at for at in gone if at not in newer]
         if group in its.contested:
             its.contested.saw(group, own, of_others(coordinator, group, own, there), (*changed, *gone))
-        may_write = self._is_served
-        if changed and may_write:
+        if not self._is_served:
+            its.written.forget(group)
+            return
+        if changed:
             self._sent = changed
-            nowhere = await self._cluster.commit(group, changed)
+            nowhere = await self._cluster.commit(group, changed, self._check_ours)
             its.nowhere[group] = (its.nowhere.get(group, frozenset()) - changed.keys() | nowhere) & own.keys()
-        if gone and self._is_served:
-            await self._cluster.delete(group, gone)
-        if may_write and (theirs := its.contested.written(group, own)):
+        if gone:
+            await self._cluster.delete(group, gone, self._check_ours)
+        if theirs := its.contested.written(group, own):
             tell_written_over(group, own, theirs, theirs)
             self._written_over(group, own, theirs)
         if self._reads or not self._is_served:
@@ -143,9 +142,16 @@ class MirrorTurn:
         elif self._is_served:
             its.written.update(group, {at: each for at, each in (there | changed).items() if at not in gone}, ())
 
+    def _check_ours(self) -> None:
+        """Raises StoreUnavailable where the cluster's coordinator may have it by now, or another process, which has
+        acknowledged more."""
+        if not self._is_served:
+            raise StoreUnavailable(
+                f"group {self._group}: its partition is read back: what was not acknowledged may not be there"
+            )
+
     @property
     def _is_served(self) -> bool:
-        """Asked before each write: the cluster's coordinator may have it by now."""
         current = self._runtime.coordinator_of(self._group)
         return current is self._coordinator and self._coordinator.hands_of(self._group) is Hands.SERVED
 

@@ -199,15 +199,13 @@ class HandOver:
     async def _write_to_cluster(self, locked: LockedGroup, offsets: Committed) -> None:
         group = locked.group
         present = await self._reader.cluster_offsets(group)
-        locked.has_stayed()
-        refused_there = await self._cluster_groups.try_commit(group, offsets)
+        refused_there = await self._cluster_groups.try_commit(group, offsets, locked.has_stayed)
         nowhere = {each.at for each in refused_there if is_nowhere(each)}
         if nowhere:
             log.info("group %s: the cluster has no partition for %d of its offsets", group, len(nowhere))
         problems = [str(each) for each in refused_there if not is_nowhere(each)]
         if stale := sorted(present.keys() - offsets.keys()):
-            locked.has_stayed()
-            problems += await self._cluster_groups.delete(group, stale)
+            problems += map(str, await self._cluster_groups.try_delete(group, stale, locked.has_stayed))
         if problems:
             raise Refused(
                 f"group {group}: {problems[0]}" + (f" (and {len(problems) - 1} more)" if problems[1:] else "")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import groupby
 from typing import Any, Final, NamedTuple
@@ -130,8 +130,11 @@ class ClusterGroups(DescribedGroups):
         partition that was refused."""
         return [str(each) for each in await self.try_commit(group, offsets)]
 
-    async def try_commit(self, group: str, offsets: Committed) -> list[RefusedPartition]:
-        """As :meth:`commit`; gives the partitions that were refused."""
+    async def try_commit(
+        self, group: str, offsets: Committed, may_send: Callable[[], None] = lambda: None
+    ) -> list[RefusedPartition]:
+        """As :meth:`commit`; gives the partitions that were refused. ``may_send``: called before each request, of which
+        many offsets are several, and raises what this is to raise where the group's are somebody else's by now."""
         refused: list[RefusedPartition] = []
         for some in slices(sorted(offsets.items()), _PARTITIONS_A_REQUEST):
             topics = tuple(
@@ -139,12 +142,15 @@ class ClusterGroups(DescribedGroups):
                 for topic, its in groupby(some, key=lambda each: each[0].topic)
             )
             request = offset_commit.OffsetCommitRequest(group, topics=topics)
-            refused += await self._until_ready(partial(self._commit, request))
+            refused += await self._until_ready(partial(self._commit, request, may_send))
         return refused
 
-    async def _commit(self, request: offset_commit.OffsetCommitRequest) -> list[RefusedPartition]:
+    async def _commit(
+        self, request: offset_commit.OffsetCommitRequest, may_send: Callable[[], None]
+    ) -> list[RefusedPartition]:
         node_id = await self._coordinators.of(request.group_id)
         version = await self._brokers.newest(node_id, offset_commit.API, at_least=2, at_most=_NEWEST_OFFSET_COMMIT)
+        may_send()
         answer = await self._brokers.ask(node_id, offset_commit.API, request, version=version)
         return _refused(
             request.group_id, ((t.name, p.partition_index, p.error_code) for t in answer.topics for p in t.partitions)
@@ -160,8 +166,10 @@ class ClusterGroups(DescribedGroups):
         """Forget offsets; as :meth:`commit`."""
         return [str(each) for each in await self.try_delete(group, partitions)]
 
-    async def try_delete(self, group: str, partitions: Sequence[TopicPartition]) -> list[RefusedPartition]:
-        """As :meth:`delete`; gives the partitions that were refused."""
+    async def try_delete(
+        self, group: str, partitions: Sequence[TopicPartition], may_send: Callable[[], None] = lambda: None
+    ) -> list[RefusedPartition]:
+        """As :meth:`delete` and :meth:`try_commit`."""
         topics = tuple(
             offset_delete.OffsetDeleteRequestTopic(
                 topic, tuple(offset_delete.OffsetDeleteRequestPartition(at.partition) for at in its)
@@ -169,6 +177,7 @@ class ClusterGroups(DescribedGroups):
             for topic, its in groupby(sorted(partitions), key=lambda at: at.topic)
         )
         node_id = await self._coordinators.of(group)
+        may_send()
         answer = await self._brokers.ask(node_id, offset_delete.API, offset_delete.OffsetDeleteRequest(group, topics))
         raise_for(answer.error_code, f"group {group}")
         return _refused(group, ((t.name, p.partition_index, p.error_code) for t in answer.topics for p in t.partitions))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Final
 
@@ -56,19 +56,19 @@ class ClusterStore:
                 return found
         return {group: _with_epochs(found[group], own) for group, own in groups.items()}
 
-    async def commit(self, group: str, offsets: Committed) -> set[TopicPartition]:
+    async def commit(self, group: str, offsets: Committed, may_send: Callable[[], None]) -> set[TopicPartition]:
         """What the cluster has no topic or partition for is passed over: gives that. Of what was refused the others are
-        committed."""
+        committed. ``may_send``: as for :meth:`ClusterGroups.try_commit`."""
         with self._told([group], changes=True):
-            refused = await self._cluster_groups.try_commit(group, offsets)
+            refused = await self._cluster_groups.try_commit(group, offsets, may_send)
         _raise_for(refused)
         return {each.at for each in refused if is_nowhere(each)}
 
-    async def delete(self, group: str, partitions: Sequence[TopicPartition]) -> None:
+    async def delete(self, group: str, partitions: Sequence[TopicPartition], may_send: Callable[[], None]) -> None:
         """As :meth:`commit`; the group itself goes there by itself when it has nothing left."""
         try:
             with self._told([group], changes=True):
-                refused = await self._cluster_groups.try_delete(group, partitions)
+                refused = await self._cluster_groups.try_delete(group, partitions, may_send)
         except _NothingThere:
             return
         _raise_for(refused)
