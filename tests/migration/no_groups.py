@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from protocol.messages.describe_groups import DescribedGroup
+from protocol.topic_partition import TopicPartition
 from shim.offsets.cluster.groups import Committed
 
 
@@ -34,6 +35,14 @@ class NoGroups:
     ) -> list[str]:
         may_send()
         self.offsets.update(offsets)
+        return []
+
+    async def try_delete(
+        self, group: str, partitions: Sequence[TopicPartition], may_send: Callable[[], None] = lambda: None
+    ) -> list[str]:
+        may_send()
+        for at in partitions:
+            self.offsets.pop(at, None)
         return []
 
     async def keeps_leader_epochs(self, group: str) -> bool:

@@ -117,6 +117,27 @@ def test_who_has_the_partition_no_more_writes_nothing_to_the_cluster(
     virtual_time.run(lived())
 
 
+@pytest.mark.parametrize("method", ["offsets_of_one", "try_commit"])
+def test_what_goes_with_its_topic_is_not_left_in_the_cluster(
+    method: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nor what expires, which nothing keeps while a group changes hands either."""
+
+    async def lived() -> None:
+        async with at_kafka_dual(tmp_path, BOTH_HAD) as at:
+            await at.shim.does(at.shim.stepping.move(GROUP, Step.KAFKA, "a test"))
+            _behind(at, method, _topic_is_deleted, monkeypatch)
+            with pytest.raises(Refused, match="try again"):
+                await at.shim.does(at.shim.hand_over.give_back(GROUP, "a test"))
+            await at.shim.does(at.shim.hand_over.give_back(GROUP, "a test"))
+            coordinator = at.shim.runtime.coordinator(0)
+            assert coordinator is not None
+            assert coordinator.hands_of(GROUP) is Hands.PASSED_THROUGH
+            assert at.shim.cluster.offsets == {}
+
+    virtual_time.run(lived())
+
+
 async def _moved_back(at: DualPlace) -> None:
     await at.shim.does(at.shim.stepping.move(GROUP, Step.ZOOKEEPER_DUAL, "a test"))
     await asyncio.sleep(SOON)

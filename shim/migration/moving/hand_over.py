@@ -186,10 +186,16 @@ class HandOver:
                     raise refused(group, wrong, "the cluster was written past the shim")
                 try:
                     await self._write_to_cluster(locked, offsets)
-                except Unanswered:
-                    self._mirror.unanswered(group)
+                    left = await self._reader.own_offsets(group)
+                    locked.has_stayed()
+                    if left != offsets:
+                        raise Refused(f"group {group}: offsets of it have expired, or gone with their topic, try again")
+                    await locked.take_in_hand(Hands.PASSED_THROUGH, cause, from_zookeeper=from_zookeeper)
+                except Exception as error:
+                    if isinstance(error, Unanswered):
+                        self._mirror.unanswered(group)
+                    self._mirror.doubt(group)  # which has not written what the cluster has by now
                     raise
-                await locked.take_in_hand(Hands.PASSED_THROUGH, cause, from_zookeeper=from_zookeeper)
                 self._mirror.forget(group)
             given_back = counted(len(offsets), "offset")
             log.info("group %s is passed through from now on: %s given back (%s)", group, given_back, cause)
