@@ -121,13 +121,17 @@ class Mirrored:
     async def serve(self, group: str, hands: Hands = Hands.SERVED) -> None:
         assert (await decided(self.runtime, group, partial(take, group, hands))).done
 
-    async def commit(self, group: str, topic: str, *partitions: OffsetCommitRequestPartition) -> None:
+    async def commit(
+        self, group: str, topic: str, *partitions: OffsetCommitRequestPartition, tells: bool = True
+    ) -> None:
+        """``tells``: the mirror hears of it at once."""
         request = OffsetCommitRequest(group, topics=(OffsetCommitRequestTopic(topic, partitions=partitions),))
         answer = await decided(
             self.runtime, group, lambda its, now, asker: its.offset_commit(now, CALLER, 8, request, asker)
         )
         assert {each.error_code for each in answer.topics[0].partitions} == {0}
-        self.tell()
+        if tells:
+            self.tell()
 
     async def commit_offset(self, group: str, topic: str, offset: int) -> None:
         """Of partition 0."""

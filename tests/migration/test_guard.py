@@ -279,6 +279,27 @@ async def test_a_transaction_whose_offsets_the_mirror_has_not_heard_of_is_none(
             assert (await at.offset_in_cluster(group, topic), guard.alarms) == (5, {})
 
 
+async def test_one_behind_which_a_client_has_gone_back_is_none(
+    broker: Broker, tmp_path: Path, make_topic: TopicFactory, group: str
+) -> None:
+    """Before the group's turn the cluster has what neither the mirror has written nor the log has."""
+    topic = make_topic(2)
+    async with mirrored(broker, tmp_path) as at:
+        await at.serve(group)
+        await at.commit_offset(group, topic, 1)
+        await at.mirror.fed(group)
+        async with transaction(at, broker, group, topic, 0, 5) as (_, producer):
+            await asyncio.to_thread(producer.commit_transaction, TIMEOUT_S)
+            await until(lambda: not at.coordinator(group).has_pending(group))
+            guard = Guard(at.runtime, at.cluster_groups, at.mirror)
+            await at.commit(group, topic, OffsetCommitRequestPartition(0, 3), tells=False)
+            await guard.look()
+            assert (await at.offset_in_cluster(group, topic), guard.alarms) == (5, {})
+            at.tell()
+            await at.reached(group)
+            assert await at.offset_in_cluster(group, topic) == 3
+
+
 async def test_transactions_are_none(
     broker: Broker, tmp_path: Path, make_topic: TopicFactory, group: str, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -208,6 +208,8 @@ class Guard:
             return None
         if self._mirror.waits(group) or coordinator.has_pending(group) or coordinator.overruled(group):
             return None
+        if self._mirror.is_in_force(group):
+            return None
         try:
             return _Seen(stamp, own_offsets(coordinator, group))
         except NotReadable:

@@ -145,6 +145,11 @@ class Mirror:
         """Whether a turn is under way, or is to be repeated."""
         return self._outbox.lag_seconds(group) is not None
 
+    def is_in_force(self, group: str) -> bool:
+        """Whether a transaction has put something in force since its last turn began: the cluster may have that yet,
+        though neither the log has it any more nor the mirror has written it."""
+        return group in self._in_mind.in_force_here
+
     def is_compared(self, group: str) -> bool:
         """Whether what the cluster has of it has been looked at since it was loaded."""
         return group in self.written or self._comparison.is_compared(self._runtime.partition_of(group))
