@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from datetime import UTC, datetime
 from typing import Final
 
 from protocol.errors import ErrorCode
@@ -44,11 +45,46 @@ class OffsetsRetention:
         self._changed.set()
 
     async def run(self) -> None:
-        """For ever; the first look comes one interval after the start, as a broker's does."""
-        while True:
+        """For ever; the first look comes one interval after the start, as a broker's does; and one later still where
+        that is told to whoever may set the clock right."""
+        await self._pass_interval()
+        if await self._tells_of_the_clock():
             await self._pass_interval()
+        while True:
             for number in range(self._runtime.num_partitions):
                 await self.check(number)
+            await self._pass_interval()
+
+    async def _tells_of_the_clock(self) -> bool:
+        """Whether, by the clock, nothing was committed for so long that all would have expired: the shim was not used,
+        or the clock is ahead."""
+        now = self._clock.surely_past()
+        newest = await self._newest_commit(now - self._minutes * 60_000)
+        if newest is None or now - newest < self._minutes * 60_000:
+            return False
+        log.warning(
+            "it is %s by this machine's clock, and the newest offset was committed at %s, more than "
+            "offsets.retention.minutes (%d) ago: offsets of groups without members are deleted in %g s; if the clock "
+            "is wrong set it, or stop the shim, before",
+            *(_utc(now), _utc(newest), self._minutes, self._interval_s),
+        )
+        return True
+
+    async def _newest_commit(self, recent: int) -> int | None:
+        """When that was; or when any was that came later than ``recent``. None where there is no offset."""
+        newest: int | None = None
+        for number in range(self._runtime.num_partitions):
+            coordinator = self._runtime.coordinator(number)
+            if coordinator is None:
+                continue
+            for group in list(coordinator.group_ids()):
+                for each in coordinator.commit_times(group).values():
+                    if newest is None or each > newest:
+                        newest = each
+                if newest is not None and newest > recent:
+                    return newest
+                await asyncio.sleep(0)  # clients have their turns
+        return newest
 
     async def check(self, number: int) -> None:
         """Look at one partition, if it is served; a failure ends the look, and the next one begins anew."""
@@ -87,3 +123,11 @@ class OffsetsRetention:
             else:
                 self._changed.clear()
                 left = self._interval_s
+
+
+def _utc(time_ms: int) -> str:
+    """Of any number: a client may have said it (OffsetCommit v1)."""
+    try:
+        return f"{datetime.fromtimestamp(time_ms // 1000, UTC):%Y-%m-%dT%H:%M:%SZ}"
+    except (ValueError, OverflowError, OSError):
+        return f"{time_ms} ms since 1970"

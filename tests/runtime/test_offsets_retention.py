@@ -6,6 +6,7 @@ import asyncio
 import errno
 import logging
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -20,7 +21,7 @@ from shim.coordinator import CoordinatorSettings
 from shim.runtime import Clock, OffsetsRetention
 from tests.runtime.held_log import WAIT_SECONDS, Teller
 from tests.runtime.running import CALLER, PARTITIONS, TOPIC, Running, offset_in, running
-from tests.waiting import until_told
+from tests.waiting import until, until_told
 
 SETTINGS = Settings(offsets_topic_num_partitions=PARTITIONS)
 WEEK_MS = 7 * 24 * 3_600_000
@@ -126,6 +127,43 @@ async def test_a_clock_that_was_wrong_at_the_start_expires_nothing(tmp_path: Pat
         async with asyncio.timeout(WAIT_SECONDS):
             await OffsetsRetention(shim.runtime, SETTINGS, behind).check(1)
         assert offset_in(await shim.fetch(group).result()) == 5
+
+
+@pytest.mark.parametrize("is_used", [False, True], ids=["a clock that may be wrong", "one that is right"])
+async def test_where_everything_would_go_at_the_first_look_that_is_told_one_before(
+    is_used: bool, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = Clock()
+    retention: OffsetsRetention
+    looks: list[int] = []
+
+    async def looked(number: int) -> None:
+        looks.append(len(caplog.messages))
+
+    async with running(tmp_path) as shim:
+        shim.log.release(1_000)
+        await commit_at(shim, shim.group_in(0), clock.now() - WEEK_MS)
+        await commit_at(shim, shim.group_in(1), clock.now() - (1 if is_used else 2 * WEEK_MS))
+        caplog.clear()
+        quick = replace(SETTINGS, offsets_retention_check_interval_ms=1)
+        retention = OffsetsRetention(shim.runtime, quick, clock)
+        monkeypatch.setattr(retention, "check", looked)
+        looking = asyncio.create_task(retention.run())
+        await until(lambda: len(looks) > 2 * PARTITIONS)
+        looking.cancel()
+        await asyncio.wait({looking})
+    if is_used:
+        assert caplog.messages == []
+        return
+    (told,) = caplog.messages
+    assert looks[0] == 1, "told before"
+    assert f"the newest offset was committed at {_shown(clock.now() - WEEK_MS)}" in told
+    assert told.startswith(f"it is {_shown(clock.now())}")
+
+
+def _shown(time_ms: int) -> str:
+    """The day, and not the time, which may be a second later by now."""
+    return datetime.fromtimestamp(time_ms // 1000, UTC).date().isoformat()
 
 
 async def test_every_partition_is_looked_at_again_and_again(tmp_path: Path) -> None:
