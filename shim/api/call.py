@@ -47,6 +47,12 @@ class Offered(NamedTuple):
     answers_older: Callable[[int, int], bool]
 
 
+class LooksElsewhere(Protocol):
+    """See :class:`shim.api.topics_elsewhere.TopicsElsewhere`."""
+
+    async def looked_at(self, ids: Mapping[str, bytes], *, has_ids: bool) -> set[str]: ...
+
+
 class Services(NamedTuple):
     """What handlers work with; one for each listener. ``offered``: by API key. ``peers``: other processes that requests
     are forwarded to; None where none are."""
@@ -63,6 +69,8 @@ class Services(NamedTuple):
     peers: Peers | None = None
     others: Sequence[Peer] = ()
     """All other processes that this one is one shim with."""
+    elsewhere: LooksElsewhere | None = None
+    """Has the others look at topics; None where there are none."""
 
     def owner_elsewhere(self, group_id: str) -> Peer | None:
         """Another process that owns the group's offsets partition, and can be asked; None for this one, and where no

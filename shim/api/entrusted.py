@@ -15,6 +15,7 @@ from protocol.errors import DecodeError, ErrorCode
 from shim.api.call import SIZE_FIELD, Call, Served, Services
 from shim.api.route import Route
 from shim.api.table import TO_OWNERS, TO_WORKERS
+from shim.api.topics_elsewhere import LOOKS
 from shim.config import HostPort
 from shim.forwarding import ONE_BY_ONE, Entrusted
 from shim.logged_once import LoggedOnce
@@ -55,7 +56,7 @@ class EntrustedRequests:
         asked for rights, in a few words; None: they are. ``routes``: what they forward, as in
         :data:`shim.api.table.ROUTES`."""
         # Nothing is forwarded twice, and nobody is asked for rights again.
-        self._services = services._replace(authorizer=AskedElsewhere(), peers=None, others=())
+        self._services = services._replace(authorizer=AskedElsewhere(), peers=None, others=(), elsewhere=None)
         self._counts = counts
         self._doubt = doubt
         self._routes = routes
@@ -66,12 +67,15 @@ class EntrustedRequests:
     def of_shims(cls, services: Services, counts: AnswerCounts, *, are_known: bool) -> Self:
         """``are_known``: whether only those can connect that are to be believed."""
         return cls(
-            services, counts, lambda: None if are_known else doubt_without_principals(services.authorizer), TO_OWNERS
+            services,
+            counts,
+            lambda: None if are_known else doubt_without_principals(services.authorizer),
+            {**TO_OWNERS, **LOOKS},
         )
 
     @classmethod
     def of_workers(cls, services: Services, counts: AnswerCounts) -> Self:
-        return cls(services, counts, lambda: None, TO_WORKERS)
+        return cls(services, counts, lambda: None, {**TO_WORKERS, **LOOKS})
 
     def accept(self, entrusted: Entrusted) -> None:
         """See :class:`shim.forwarding.PeerServer`."""

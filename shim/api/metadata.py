@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Mapping
+
 from protocol.errors import ErrorCode
 from protocol.messages.metadata import API, MetadataResponseTopic
 from shim.api.call import SIZE_FIELD, Services
+from shim.api.topics_elsewhere import FIRST_WITH_IDS, looked_at
 from shim.config import HostPort
 from shim.upstream import readdressed
 
 VERSIONS = (0, 13)
-_FIRST_WITH_IDS = 10
 
 
 async def rewrite(services: Services, version: int, frame: bytes) -> bytes:
@@ -24,15 +27,22 @@ async def rewrite(services: Services, version: int, frame: bytes) -> bytes:
         for topic in response.topics
         if topic.error_code == ErrorCode.NONE and topic.partitions and topic.name is not None
     }
-    if version < _FIRST_WITH_IDS:
-        await services.topics.look_at(ids)
-    elif strange := services.topics.strange(ids):
-        unseen = await services.topics.look_at(strange)
-        if unseen:
-            topics = tuple(_not_now(topic) if topic.name in unseen else topic for topic in response.topics)
-            response = response._replace(topics=topics)
+    unseen = await _unseen(services, ids, has_ids=version >= FIRST_WITH_IDS)
+    if unseen:
+        topics = tuple(_not_now(topic) if topic.name in unseen else topic for topic in response.topics)
+        response = response._replace(topics=topics)
     brokers = readdressed(services.ports, response.brokers, lambda broker: broker.node_id)
     return API.response_frame(version, correlation_id, response._replace(brokers=brokers))
+
+
+async def _unseen(services: Services, ids: Mapping[str, bytes], *, has_ids: bool) -> set[str]:
+    """Those that clients may not be told of yet."""
+    if services.elsewhere is None:
+        return await looked_at(services.topics, ids, has_ids=has_ids)
+    here, there = await asyncio.gather(
+        looked_at(services.topics, ids, has_ids=has_ids), services.elsewhere.looked_at(ids, has_ids=has_ids)
+    )
+    return here | there
 
 
 def _not_now(topic: MetadataResponseTopic) -> MetadataResponseTopic:

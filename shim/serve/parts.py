@@ -9,6 +9,7 @@ from typing import Final, NamedTuple, Self
 from protocol.own.shim_group import ListenerAddress
 from protocol.partition import OFFSETS_TOPIC
 from shim.api import OFFERED, EntrustedRequests, Services
+from shim.api.topics_elsewhere import TopicsElsewhere
 from shim.config import HostPort, Settings
 from shim.following import Lags, Topics, TransactionFollower
 from shim.forwarding.between import Between
@@ -139,6 +140,7 @@ class Parts:
         # Other shims, or workers of this one.
         self.between = self._between(given, contexts, worker)
         peers = None if self.between is None else self.between.peers
+        elsewhere = None if peers is None else TopicsElsewhere(peers, runtime.num_partitions)
 
         # What operators see.
         self._ends = LogEnds(looked_at, settings.metrics_lag_interval_ms / 1000)
@@ -167,6 +169,7 @@ class Parts:
                 stores,
                 peers,
                 () if self.between is None else self.between.others,
+                elsewhere,
             )
             for each in given.listening
         ]
