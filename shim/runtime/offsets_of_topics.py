@@ -36,6 +36,11 @@ class OffsetsOfTopics:
                 await asyncio.sleep(0)
         return topics
 
+    @property
+    def are_all_known(self) -> bool:
+        """Whether no partition is being loaded, of which :meth:`in_use` knows nothing."""
+        return not self._runtime.unavailable[ErrorCode.COORDINATOR_LOAD_IN_PROGRESS]
+
     async def delete(self, topic: str) -> int:
         """Delete all offsets for a topic; gives how many there were. They are gone, durably, when this returns.
 

@@ -29,12 +29,17 @@ class Offsets(OffsetsOfTopics):
         self.names = set(names)
         self.deleted: list[str] = []
         self.looks = 0
+        self.is_loading = False
         self.may_delete = asyncio.Event()
         self.may_delete.set()
 
     async def in_use(self) -> set[str]:
         self.looks += 1
         return set(self.names)
+
+    @property
+    def are_all_known(self) -> bool:
+        return not self.is_loading
 
     async def delete(self, topic: str) -> int:
         self.deleted.append(topic)
@@ -331,6 +336,20 @@ async def test_a_look_sees_another_id_too() -> None:
         await until(lambda: topics.partition_counts == {NAME: 3})
 
 
+async def test_one_of_a_partition_that_is_read_back_for_a_while_is_not_forgotten() -> None:
+    brokers, offsets = Brokers(), Offsets(NAME)
+    brokers.make(NAME, A)
+    topics = topics_of(brokers)
+    async with looking(topics, offsets):
+        await confirmed(topics, brokers, offsets)
+        offsets.is_loading, offsets.names = True, set()
+        await looked(offsets)
+        offsets.is_loading, offsets.names = False, {NAME}
+        brokers.make(NAME, B)
+        await until(lambda: not offsets.names)
+        assert offsets.deleted == [NAME]
+
+
 async def test_a_topic_that_is_gone_at_the_first_look_and_another_one_at_the_second() -> None:
     brokers, offsets = Brokers(), Offsets(NAME)
     brokers.make(NAME, A)
@@ -583,6 +602,8 @@ async def test_no_commit_for_a_topic_that_exists_is_ever_deleted(seed: int) -> N
 
     class Stored(OffsetsOfTopics):
         def __init__(self) -> None: ...
+
+        are_all_known = True
 
         async def in_use(self) -> set[str]:
             return {name for name in names if stored[name]}

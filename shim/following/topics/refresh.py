@@ -44,11 +44,16 @@ class TopicRefresh:
     async def run(self, offsets: OffsetsOfTopics) -> None:
         """For ever."""
         while True:
-            await self._look(await offsets.in_use())
+            await self._look(await self._in_use(offsets))
             with suppress(TimeoutError):
                 async with asyncio.timeout(self._interval):
                     await self._changed.wait()
             self._changed.clear()
+
+    async def _in_use(self, offsets: OffsetsOfTopics) -> Collection[str]:
+        """What a partition has that is being loaded is nothing new when it is served again."""
+        in_use = await offsets.in_use()
+        return in_use if offsets.are_all_known else in_use | self._table.partition_counts.keys()
 
     async def _look(self, in_use: Collection[str]) -> None:
         try:
