@@ -13,7 +13,7 @@ from protocol.own.history_log import ADOPTED, COMMITTED, DELETED, NOT_TOLD, Hist
 from protocol.partition import partition_for
 from protocol.records.batches import Record
 from shim.coordinator.upkeep.topic_deletion import TOPIC_DELETED
-from shim.groups.words import Moved, Partition, Refused, Window
+from shim.groups.words import Moved, Partition, Refused, Undone, Window
 from shim.log import LogError
 from shim.runtime.history_log import HistoryBatch, HistoryLog, NoHistory, Part, Take
 from shim.upstream.errors import UpstreamError
@@ -29,7 +29,8 @@ class Then(NamedTuple):
     was adopted from the cluster, which may have had another one at that time. ``deleted``: what is known to have been
     deleted after that time. ``other_topics``: topics that were deleted after that time, so that one of that name is
     another one by now. ``moved``: what the last reset has set and is another offset by now, in words. ``begins``: the
-    time of the first that the history has of the group, in milliseconds since the epoch; None where it has nothing."""
+    time of the first that the history has of the group, in milliseconds since the epoch; None where it has nothing.
+    ``undoes``: the last reset, where that is what is asked for."""
 
     offsets: Mapping[Partition, int]
     doubtful: Set[Partition] = frozenset()
@@ -37,6 +38,7 @@ class Then(NamedTuple):
     other_topics: Set[str] = frozenset()
     moved: Mapping[Partition, str] = {}
     begins: int | None = None
+    undoes: Undone | None = None
 
 
 class LastReset(NamedTuple):

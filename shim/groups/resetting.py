@@ -32,6 +32,7 @@ from shim.groups.words import (
     Refused,
     Scope,
     Target,
+    Undone,
 )
 from shim.offsets.cluster.describing import DEAD, NOBODY
 from shim.offsets.cluster.groups import ClusterGroups, RefusedPartition
@@ -89,7 +90,7 @@ class Resetting:
         then = await self._then(group, target, found, within_seconds)
         partitions = await self._partitions(group, target, scope, found, then, within_seconds)
         known = await self._known(target, partitions, found, then, within_seconds)
-        return Plan(group, found.state, planned(target, partitions, known), found.in_use)
+        return Plan(group, found.state, planned(target, partitions, known), found.in_use, then.undoes)
 
     async def reset(self, group: str, changes: Sequence[Change], cause: str, host: str) -> None:
         """Set all of them, each only if its offset is still what the change says, or none. ``cause``: for the history;
@@ -151,7 +152,9 @@ class Resetting:
         had_set = {(each.topic, each.partition) for each in last.moves if not each.deleted}
         if gone := sorted((had_set - found.offsets.keys()) | (last.deleted & before.keys())):
             raise Refused(f"group {group}: {_some(gone)}: deleted, or expired, since the reset: not undone")
-        return Then(before, moved=_moved(last.moves, found.offsets))
+        first = last.moves[0]
+        undoes = Undone(first.time_ms, first.cause, first.client_host, len(before))
+        return Then(before, moved=_moved(last.moves, found.offsets), undoes=undoes)
 
     # -- which partitions
 
@@ -221,7 +224,7 @@ class Resetting:
         if target.kind is Kind.TIME:
             offsets = await self._ends(partitions, target.number, within_seconds)
             at_time = {at: offset for at, offset in offsets.items() if offset != NO_RECORD}
-        return Known(found.offsets, starts, ends, at_time, *then[:-1])
+        return Known(found.offsets, starts, ends, at_time, *then[:5])
 
     async def _ends(
         self, partitions: Collection[Partition], timestamp: int, within_seconds: float | None
@@ -310,7 +313,7 @@ def _moved(last: Sequence[Moved], committed: Mapping[Partition, int]) -> dict[Pa
     """What is another offset than that reset has set: another reset may be meant, as one by Kafka's own tool,
     which the history knows as commits."""
     return {
-        (each.topic, each.partition): f"that reset ({each.cause}) had {_had_set(each)}, it has moved since"
+        (each.topic, each.partition): f"that reset had {_had_set(each)}, it has moved since"
         for each in last
         if committed.get((each.topic, each.partition), NO_OFFSET) != each.offset
     }

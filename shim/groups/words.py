@@ -61,13 +61,25 @@ class Change(NamedTuple):
     note: str = ""
 
 
+class Undone(NamedTuple):
+    """A reset that is to be undone: when it was, for what cause, from where it was asked for, and of how many
+    offsets."""
+
+    time_ms: int
+    cause: str
+    client_host: str
+    offsets: int
+
+
 class Plan(NamedTuple):
-    """``state``: of the group, "Dead" where there is none. ``hindrance``: why it would be refused now, or ""."""
+    """``state``: of the group, "Dead" where there is none. ``hindrance``: why it would be refused now, or "".
+    ``undoes``: None where it is no undo."""
 
     group: str
     state: str
     changes: Sequence[Change]
     hindrance: str = ""
+    undoes: Undone | None = None
 
 
 class Member(NamedTuple):
@@ -202,6 +214,7 @@ __all__ = [
     "Refused",
     "Scope",
     "Target",
+    "Undone",
     "Window",
     "awaited",
 ]

@@ -11,6 +11,7 @@ from confluent_kafka.admin import AdminClient
 
 from protocol.messages import delete_groups, offset_delete
 from shim.demo.parts import Broker, ZooKeeper
+from shim.terminal.times import time_shown
 from tests.admin.live.running import offset_shim
 from tests.clients.test_admin_of_groups import member
 from tests.conftest import TopicFactory
@@ -229,9 +230,26 @@ def test_an_undo_says_what_has_moved_since(place: Place, hours: Hours, fresh_nam
     planned = place.done("reset", group, "--undo", "--dry-run")["offsets"]
     assert [(each["offset"], each["new_offset"]) for each in planned] == [(5, 3), (10, None)]
     moved, stays = (each["note"] for each in planned)
-    assert moved.startswith("that reset (groups reset --to-latest, by ")
-    assert moved.endswith(": wanted) had set 10, it has moved since")
+    assert moved == "that reset had set 10, it has moved since"
     assert stays == ""
+
+
+def test_an_undo_names_what_it_undoes(place: Place, hours: Hours, fresh_name: Callable[[], str]) -> None:
+    """Whether something has moved since or not, before it is done and when it is."""
+    topic, group = hours.topic, fresh_name()
+    place.commit(group, topic, 3)
+    plain = place.done("reset", group, "--to-latest", "--topic", topic, "--cause", "wanted", "--yes")
+    assert plain["undoes"] is None
+    when = place.done("history", group, "--last", "1")["moves"][0]["time_ms"]
+    planned = place.done("reset", group, "--undo", "--dry-run")["undoes"]
+    assert planned == {"time_ms": when, "cause": plain["cause"], "client_host": "/127.0.0.1", "offsets": 2}
+    told = place.groups("reset", group, "--undo", "--yes")
+    assert told.stdout.splitlines()[0] == (
+        f"undoes the reset of 2 offsets at {time_shown(when)} ({plain['cause']}; from /127.0.0.1); "
+        "now: set 1 offset and delete 1 offset"
+    )
+    again = place.done("reset", group, "--undo", "--yes")
+    assert again["undoes"]["cause"].startswith("groups reset --undo, by ")
 
 
 def test_a_commit_that_comes_between_keeps_all_of_it_from_being_done(

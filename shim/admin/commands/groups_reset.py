@@ -30,6 +30,7 @@ from shim.config import HostPort
 from shim.counted import counted
 from shim.terminal.options import dry_run_option, json_option, yes_option
 from shim.terminal.showing import shown
+from shim.terminal.times import time_shown
 
 _DEAD: Final = "Dead"
 
@@ -70,8 +71,8 @@ def reset_command(
 
     All offsets are set, or none, and each only if it is still what was shown. A group that is not there is made, as by
     Kafka's tool; a line on standard error says so, and in JSON `new_group`. Who did it is in the group's history:
-    `groups history`. --undo puts back what the last reset has changed, once more what the undo has set; a reset by
-    Kafka's own tool is a commit like others: --from-history takes that back.
+    `groups history`. --undo puts back what the last reset has changed, and says which that is; once more, it puts
+    back what the undo has changed. A reset by Kafka's own tool is a commit like others: --from-history takes that back.
 
     A group at a zookeeper step has them set in ZooKeeper, too. For one that is passed through the cluster's own
     coordinator sets them, which keeps no history: there is no --undo and no --from-history then.
@@ -103,7 +104,7 @@ def reset_command(
         raise Failed(f"group {shown(group)}: {plan['hindrance']}")
     said = cause_of(f"groups reset {options}", cause)
     if changing:
-        agree(f"{_asked(changing)} of group {shown(group)}?", yes=yes)
+        agree(f"{_to_do(changing).capitalize()} of group {shown(group)}?", yes=yes)
         look = f"groups describe {shlex.quote(group)}"
         offsets = [{name: row[name] for name in ("topic", "partition", "offset", "new_offset")} for row in changing]
         shim.change("/v1/groups/reset", {"group": group, "offsets": offsets, "cause": said}, look)
@@ -150,9 +151,9 @@ def _set_and_deleted(changing: Sequence[Row]) -> tuple[int, int]:
     return len(changing) - deleted, deleted
 
 
-def _asked(changing: Sequence[Row]) -> str:
+def _to_do(changing: Sequence[Row]) -> str:
     counts = zip(("set", "delete"), _set_and_deleted(changing), strict=True)
-    return " and ".join(f"{verb} {counted(count, 'offset')}" for verb, count in counts if count).capitalize()
+    return " and ".join(f"{verb} {counted(count, 'offset')}" for verb, count in counts if count) or "nothing to set"
 
 
 def _done(changing: Sequence[Row]) -> str:
@@ -163,6 +164,8 @@ def _done(changing: Sequence[Row]) -> str:
 
 def _show(planned: _Planned) -> None:
     plan, changing, is_new = planned
+    if undone := plan.get("undoes"):  # an older shim does not tell
+        click.echo(f"{_undone_shown(undone)}; now: {_to_do(changing)}")
     print_table(
         ("TOPIC", "PARTITION", "OFFSET", "NEW-OFFSET", "NOTE"),
         [
@@ -175,3 +178,8 @@ def _show(planned: _Planned) -> None:
     )
     if is_new:
         click.echo(f"group {shown(plan['group'])} has no offsets here: a reset makes the group", err=True)
+
+
+def _undone_shown(undone: Row) -> str:
+    when, which = time_shown(undone["time_ms"]), f"{shown(undone['cause'])}; from {shown(undone['client_host'])}"
+    return f"undoes the reset of {counted(undone['offsets'], 'offset')} at {when} ({which})"

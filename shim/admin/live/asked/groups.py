@@ -22,6 +22,7 @@ from shim.groups.words import (
     Presence,
     Scope,
     Target,
+    Undone,
     Window,
     awaited,
 )
@@ -73,6 +74,7 @@ __all__ = [
     "Presence",
     "Scope",
     "Target",
+    "Undone",
     "Window",
     "awaited",
 ]

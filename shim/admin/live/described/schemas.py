@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from types import NoneType, UnionType
 from typing import Any, Final, get_args, get_origin, get_type_hints
 
-from shim.admin.live.asked.groups import Deleted, Generation, Member, Moved, OffsetAt, Presence
+from shim.admin.live.asked.groups import Deleted, Generation, Member, Moved, OffsetAt, Presence, Undone
 from shim.admin.live.asked.migration import STEPS, Difference, GroupStatus, Planned, Source
 from shim.admin.live.asked.overview import ClientsOf, Overview
 from shim.admin.live.guard.access import TokenFor
@@ -172,7 +172,16 @@ SCHEMAS: Final[Mapping[str, Schema]] = {
         },
     ),
     "Change": _object({**_CHANGE, "note": _TEXT}),
-    "ResetPlan": _object({"group": _TEXT, "state": _TEXT, "hindrance": _TEXT, "offsets": _list(_ref("Change"))}),
+    "Undone": _object(_fields(Undone)),
+    "ResetPlan": _object(
+        {
+            "group": _TEXT,
+            "state": _TEXT,
+            "hindrance": _TEXT,
+            "undoes": _either(_ref("Undone")),
+            "offsets": _list(_ref("Change")),
+        }
+    ),
     "Reset": _object({"group": _TEXT, "offsets": _list(_object(_CHANGE))}, {"cause": _TEXT}),
     "ResetDone": _object({"group": _TEXT, "cause": _TEXT, "offsets": _list(_ref("Change"))}),
     "Deletion": _object({"groups": _list(_TEXT)}, {"cause": _TEXT, "dry_run": _FLAG}),

@@ -73,6 +73,7 @@ def plan_row(plan: Plan) -> Row:
         "group": plan.group,
         "state": plan.state,
         "hindrance": plan.hindrance,
+        "undoes": None if plan.undoes is None else plan.undoes._asdict(),
         "offsets": [change_row(each) for each in plan.changes],
     }
 
