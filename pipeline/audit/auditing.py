@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from pipeline.audit.asked import Asked
 from pipeline.audit.groups import find_groups
 from pipeline.audit.outputs import CONTENTS, HTML, Folder, write_tables
-from pipeline.audit.report import MOST_DIFFERENCES, MOST_GROUPS, Shown, page
-from pipeline.audit.summary import Totals, differences, differing_groups, per_group, totals
+from pipeline.audit.report import MOST_DIFFERENCES, MOST_GROUPS, MOST_LEFT_OUT, Shown, page
+from pipeline.audit.summary import Totals, differences, differing_groups, left_out, per_group, totals
 from pipeline.audit.table import Audit
 from pipeline.audit.verdicts import Rules
 from pipeline.audit.words import LOG, PLACES, UPSTREAM, ZOOKEEPER, CannotRead, WhereGroup
@@ -29,6 +29,7 @@ class Audited(NamedTuple):
     totals: Totals
     groups: Sequence[Mapping[str, Any]]
     differences: Sequence[Mapping[str, Any]]
+    left_out: Sequence[Mapping[str, Any]]
 
 
 def audit(spark: SparkSession, asked: Asked, wheres: Sequence[WhereGroup]) -> Audited:
@@ -42,13 +43,15 @@ def audit(spark: SparkSession, asked: Asked, wheres: Sequence[WhereGroup]) -> Au
     rules = Rules([each for each in PLACES if each != ZOOKEEPER or asked.addresses.zookeeper], asked.mirror)
     shows: Callable[[str], AbstractContextManager[object]] = partial(watching, spark)
     try:
-        table = Audit(spark, asked.addresses, rules, asked.second_look_seconds, shows).table(
-            wheres, partial(find_groups, asked)
-        )
+        auditing = Audit(spark, asked.addresses, rules, asked.second_look_seconds, shows)
+        table = auditing.table(wheres, partial(find_groups, asked))
         with shows("summing up"):
             groups = per_group(table).persist()
             found = Audited(
-                totals(table, groups), differing_groups(groups, MOST_GROUPS), differences(table, MOST_DIFFERENCES)
+                totals(table, groups, len(wheres)),
+                differing_groups(groups, MOST_GROUPS),
+                differences(table, MOST_DIFFERENCES),
+                left_out(table, auditing.where(wheres), rules, MOST_LEFT_OUT),
             )
     except Exception as error:
         raise _in_words(error) from error
@@ -67,7 +70,7 @@ def _shown(asked: Asked, began: str, found: Audited) -> Shown:
         sources = {ZOOKEEPER: addresses.zookeeper, **sources}
     outputs = {name: what for each in CONTENTS if each in asked.formats for name, what in CONTENTS[each].items()}
     outputs.pop("report.html", None)
-    return Shown(began, sources, found.totals, found.groups, found.differences, outputs, asked.second_look_seconds)
+    return Shown(began, sources, *found, outputs, asked.second_look_seconds)
 
 
 def _in_words(error: Exception) -> Exception:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -151,12 +152,26 @@ def print_found(found: Any, to: str | None) -> None:
         print_table(("", *(each.value.upper() for each in Verdict)), rows)
         click.echo()
     click.echo(
-        f"{counted(totals.groups, 'group')}, {counted(totals.partitions, 'partition')}: "
+        f"{counted(totals.groups, 'group')}, {counted(totals.partitions, 'partition')} compared: "
         f"{totals.differences:,} differing, {totals.moving:,} moving, {totals.outside:,} out of their log; "
         f"lag {totals.lag:,}"
     )
+    if found.left_out:
+        _print_left_out(found.left_out, totals)
     if to is not None:
         click.echo(f"written to {shown(to)}")
+
+
+def _print_left_out(left_out: Sequence[Mapping[str, Any]], totals: Any) -> None:
+    from pipeline.audit.summary import step_shown
+
+    rows = [[each["group"], step_shown(each["step"]), each["partitions"], each["why"]] for each in left_out]
+    click.echo()
+    groups, partitions = counted(totals.left_out_groups, "group"), counted(totals.left_out_partitions, "partition")
+    click.echo(f"left out: {groups}, {partitions}")
+    print_table(("GROUP", "STEP", "PARTITIONS", "WHY"), rows[:_TABLE_GROUPS])
+    if len(rows) > _TABLE_GROUPS:
+        click.echo("… and more: --json names them")
 
 
 def print_found_as_json(found: Any, to: str | None) -> None:
@@ -166,6 +181,7 @@ def print_found_as_json(found: Any, to: str | None) -> None:
         "totals": found.totals._asdict(),
         "groups": [row(each) for each in found.groups],
         "differences": [row(each) for each in found.differences],
+        "left_out": [row(each) for each in found.left_out],
         "to": to,
     }
     print_json(document)

@@ -28,6 +28,13 @@ _PARTITIONS_A_REQUEST: Final = 5_000
 _LATEST, _EARLIEST = -1, -2
 
 
+class Listed(NamedTuple):
+    """``nodes``: every group, with the broker that lists it, but for share groups, whose offsets are others."""
+
+    nodes: dict[str, int]
+    share_groups: set[str]
+
+
 class Wanted(NamedTuple):
     """``node``: the broker that lists the group, or NO_LEADER."""
 
@@ -35,13 +42,15 @@ class Wanted(NamedTuple):
     node: int
 
 
-def groups_listed(brokers: Brokers) -> dict[str, int]:
-    """Every group but share groups, whose offsets are others, with the broker that lists it. Raises CannotRead."""
-    found: dict[str, int] = {}
+def groups_listed(brokers: Brokers) -> Listed:
+    """Raises CannotRead."""
+    found = Listed({}, set())
     for node in brokers.nodes:
         for listed in _plainly(lambda node=node: _listed(brokers, node)):
-            if listed.group_type.lower() != "share":
-                found[listed.group_id] = node
+            if listed.group_type.lower() == "share":
+                found.share_groups.add(listed.group_id)
+            else:
+                found.nodes[listed.group_id] = node
     return found
 
 

@@ -87,9 +87,12 @@ class Audit(NamedTuple):
         differing.unpersist()
         return whole
 
+    def where(self, wheres: Sequence[WhereGroup]) -> DataFrame:
+        """As tasks take it."""
+        return self.spark.createDataFrame(tasks.where_table(wheres), tasks.WHERE_SCHEMA)
+
     def _distributed(self, wheres: Sequence[WhereGroup]) -> DataFrame:
-        where = self.spark.createDataFrame(tasks.where_table(wheres), tasks.WHERE_SCHEMA)
-        return _spread(where, len(wheres))
+        return _spread(self.where(wheres), len(wheres))
 
     def _joined(self, where: DataFrame) -> DataFrame:
         """As a full outer join of the places by group, topic and partition: each has one row of it at most, so that one
@@ -127,6 +130,11 @@ class Audit(NamedTuple):
 def differs() -> Column:
     """Of a row: a verdict that makes the exit status 1, or one that a second look may clear up."""
     return _any_pair(*DIFFERENCES, Verdict.MOVING)
+
+
+def is_compared() -> Column:
+    """It has a verdict."""
+    return reduce(or_, (F.col(pair.column).isNotNull() for pair in PAIRS))
 
 
 def is_difference() -> Column:

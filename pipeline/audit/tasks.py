@@ -28,7 +28,9 @@ Task = Callable[[Batches], Batches]
 
 Row = TypeVar("Row", bound=tuple[Any, ...])
 
-WHERE_SCHEMA: Final = "group string, in_zookeeper boolean, log_node int, upstream_node int, step string"
+WHERE_SCHEMA: Final = (
+    "group string, in_zookeeper boolean, log_node int, upstream_node int, step string, is_share boolean"
+)
 READINGS_SCHEMA: Final = (
     "place string, group string, topic string, partition int, offset long, mzxid long, mtime_ms long, read_ms long, "
     "problem string, step string, unread string"

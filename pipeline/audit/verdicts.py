@@ -10,7 +10,10 @@ from collections.abc import Collection, Mapping
 from typing import Final, NamedTuple
 
 from pipeline.audit.words import (
+    LOG,
     PAIRS,
+    PLACES,
+    UPSTREAM,
     UPSTREAM_LOG,
     ZOOKEEPER_LOG,
     ZOOKEEPER_UPSTREAM,
@@ -131,6 +134,20 @@ class _Span(NamedTuple):
     def may_have_met(self, other: _Span) -> bool:
         moved = self.first != self.last or other.first != other.last
         return moved and self.first <= other.last and other.first <= self.last
+
+
+def why_left_out(rules: Rules, step: str | None, places: Collection[str], *, is_share: bool = False) -> str:
+    """Of what has no verdict of any pair. ``places``: those that have an offset of it."""
+    if is_share:
+        return "a share group, which has no committed offsets"
+    if not places:
+        return "no place has an offset of it"
+    only = f"only {' and '.join(each for each in PLACES if each in places)} {'has' if len(places) == 1 else 'have'} it"
+    if step == NOT_KNOWN:
+        return f"{only}, and the shim does not know the group"
+    if not rules.mirror and not {LOG, UPSTREAM}.isdisjoint(places):
+        return f"{only}, which is not compared with --no-mirror"
+    return f"{only}, which is not compared at step {step}"
 
 
 def position(committed: Offsets) -> int | None:

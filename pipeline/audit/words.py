@@ -89,10 +89,12 @@ class LogEnds(NamedTuple):
 class WhereGroup(NamedTuple):
     """Where a group's offsets are to be looked for. ``log_node``, ``upstream_node``: id of the broker that lists it at
     the shim and at the brokers, None where none does, NO_LEADER where none can. ``step``: its step at the shim, such as
-    ``kafka+dual``; "" where the shim has not heard of it, None where the steps were not asked for."""
+    ``kafka+dual``; "" where the shim has not heard of it, None where the steps were not asked for. ``is_share``: it is
+    a share group, whose offsets at the brokers are no committed ones."""
 
     group: str
     in_zookeeper: bool
     log_node: int | None
     upstream_node: int | None
     step: str | None
+    is_share: bool = False

@@ -7,26 +7,28 @@ from importlib.resources import files
 from typing import Any, Final, NamedTuple
 
 from pipeline.audit.report.charts import Part, bars, stacked, text
-from pipeline.audit.report.tables import differences_table, groups_table, kind_of
+from pipeline.audit.report.tables import differences_table, groups_table, kind_of, left_out_table
 from pipeline.audit.summary import Totals
 from pipeline.audit.words import PAIRS, Verdict
 from shim.counted import counted
 
 MOST_DIFFERENCES: Final = 2_000
 MOST_GROUPS: Final = 200
+MOST_LEFT_OUT: Final = 2_000
 _LONGEST_BARS: Final = 12
 
 
 class Shown(NamedTuple):
     """``sources``: of each place, where it was read. ``began``: in ISO 8601. ``groups``: those that differ, most of all
-    first, ``MOST_GROUPS`` of them; ``differences``: ``MOST_DIFFERENCES``. ``outputs``: what else was written, and
-    what is in it."""
+    first, ``MOST_GROUPS`` of them; ``differences``: ``MOST_DIFFERENCES``; ``left_out``: ``MOST_LEFT_OUT``.
+    ``outputs``: what else was written, and what is in it."""
 
     began: str
     sources: Mapping[str, str]
     totals: Totals
     groups: Sequence[Mapping[str, Any]]
     differences: Sequence[Mapping[str, Any]]
+    left_out: Sequence[Mapping[str, Any]]
     outputs: Mapping[str, str]
     second_look_seconds: float
 
@@ -47,6 +49,7 @@ def page(shown: Shown) -> str:
         "</div>",
         _differing_groups(shown),
         _differences(shown),
+        _left_out(shown),
         _how(shown),
     ]
     policy = (
@@ -62,8 +65,8 @@ def page(shown: Shown) -> str:
 
 
 def _outcome(totals: Totals) -> str:
-    if not totals.partitions:
-        return "No offsets anywhere"
+    if not totals.groups:
+        return "Nothing could be compared" if totals.left_out_partitions else "No offsets anywhere"
     if not totals.differences:
         return f"All places agree about {counted(totals.groups, 'group')}"
     partitions, groups = counted(totals.partitions, "partition"), counted(totals.differing_groups, "group")
@@ -79,6 +82,8 @@ def _tiles(totals: Totals) -> str:
         "looked at twice": totals.looked_again,
         "out of their log": totals.outside,
         "lag": totals.lag,
+        "groups left out": totals.left_out_groups,
+        "partitions left out": totals.left_out_partitions,
     }
     bad = {"differ": totals.differences, "out of their log": totals.outside}
     each = "".join(
@@ -124,6 +129,13 @@ def _differences(shown: Shown) -> str:
         '<output id="left"></output></div>'
         f"{differences_table(shown.differences)}</section>"
     )
+
+
+def _left_out(shown: Shown) -> str:
+    if not shown.left_out:
+        return ""
+    cut = f'<p class="note">The first {MOST_LEFT_OUT:,}.</p>' if len(shown.left_out) == MOST_LEFT_OUT else ""
+    return f"<section><h2>Left out</h2>{cut}{left_out_table(shown.left_out)}</section>"
 
 
 def _cut(shown: Shown, here: int, of_all: int) -> str:

@@ -58,6 +58,19 @@ def differences_table(differences: Sequence[Row]) -> str:
     return _table("differences", _HEADINGS, rows, marks)
 
 
+def left_out_table(left_out: Sequence[Row]) -> str:
+    rows = [
+        [
+            _cell("group", each["group"]),
+            _cell("step", step_shown(each["step"])),
+            _number("partitions", each["partitions"]),
+            _cell("why", each["why"]),
+        ]
+        for each in left_out
+    ]
+    return _table("left-out", ("group", "step", "partitions", "why"), rows, [""] * len(rows))
+
+
 def _verdicts(row: Row) -> str:
     said = [
         f'<span class="verdict {kind_of(row[pair.column])}">{text(pair.place)} {text(row[pair.column])}'

@@ -23,6 +23,7 @@ from shim.config import HostPort
 from shim.demo.parts import Broker, Cluster, free_port
 from tests.conftest import TopicFactory
 from tests.migration.test_first_contact import commit
+from tests.migration.test_share_groups import beat, deleted
 from tests.offsets.conftest import kazoo, put
 from tests.pipeline.audit.conftest import asked
 from tests.shim_process import Shim
@@ -138,6 +139,22 @@ def test_where_there_is_nothing_nothing_differs(
     assert (found.totals.groups, found.totals.partitions, found.totals.differences) == (0, 0, 0)
     assert "No offsets anywhere" in (tmp_path / "audit" / "report.html").read_text(encoding="utf-8")
     assert spark.read.parquet(str(tmp_path / "audit" / "offsets.parquet")).columns == list(COLUMNS)
+
+
+def test_a_share_group_is_left_out_by_name(
+    spark: SparkSession, broker: Broker, make_topic: TopicFactory, group: str
+) -> None:
+    beat(broker.port, group, "A" * 22, 0, make_topic())
+    try:
+        at = broker.bootstrap_servers
+        question = asked(at, at, None, groups=group, formats=())
+        found = audit(spark, question, find_groups(question))
+        why = "a share group, which has no committed offsets"
+        assert found.left_out == [{"group": group, "step": None, "partitions": 0, "why": why}]
+        assert (found.totals.groups, found.totals.left_out_groups) == (0, 1)
+    finally:
+        beat(broker.port, group, "A" * 22, -1, "")
+        deleted(broker, group)
 
 
 @contextmanager

@@ -91,9 +91,13 @@ def shown(*differences: Mapping[str, Any]) -> Shown:
         groups=40, partitions=2_000, differing_groups=len(groups), differences=len(differences), moving=2,
         looked_again=60, outside=1, lag=123_456, verdicts=verdicts, lags={name: 3 for name, _, _ in LAG_BUCKETS},
         steps={"kafka+dual": 40}, read={"log": ("2026-11-23T10:00:00.000Z", "2026-11-23T10:00:01.000Z")},
+        left_out_groups=1, left_out_partitions=3,
     )  # fmt: skip
+    left_out = [{"group": "gone", "step": "kafka", "partitions": 3, "why": "only zookeeper has it"}]
     sources = {"zookeeper": "zk:2181/kafka", "log": "shim:19092", "upstream": "kafka:9092"}
-    return Shown("2026-11-23T10:00:00Z", sources, totals, groups, differences, {"offsets.parquet": "all"}, 3.0)
+    return Shown(
+        "2026-11-23T10:00:00Z", sources, totals, groups, differences, left_out, {"offsets.parquet": "all"}, 3.0
+    )
 
 
 def test_it_loads_nothing_from_anywhere() -> None:
@@ -131,8 +135,9 @@ def test_names_that_others_chose_are_only_names() -> None:
 def test_without_differences_there_is_no_table_to_filter() -> None:
     parsed = Parsed(page(shown()))
     assert "All places agree about 40 groups" in " ".join(parsed.text)
-    assert not parsed.of("table")
+    assert [each["id"] for each in parsed.of("table")] == ["left-out"]
     assert not parsed.of("input")
+    assert "gone kafka 3 only zookeeper has it" in " ".join(" ".join(parsed.text).split())
 
 
 def test_one_in_a_million_is_seen_in_the_chart() -> None:

@@ -17,7 +17,7 @@ from tests.pipeline.audit.test_report import row, shown
 
 def found() -> Audited:
     made = shown(row("billing", 3), row("etl\x1b[2J", 0, zookeeper=None, zookeeper_log="missing"))
-    return Audited(made.totals, made.groups, made.differences)
+    return Audited(made.totals, made.groups, made.differences, made.left_out)
 
 
 def test_a_table_of_the_groups_that_differ_and_one_of_the_verdicts(capsys: pytest.CaptureFixture[str]) -> None:
@@ -30,7 +30,13 @@ def test_a_table_of_the_groups_that_differ_and_one_of_the_verdicts(capsys: pytes
     assert lines[2].startswith("etl\\x1b[2J ")
     (verdicts,) = [line.split() for line in lines if line.startswith("zookeeper / log")]
     assert verdicts[3:] == ["0", "1", "0", "1", "0", "0", "0"]
-    assert lines[-2] == ("40 groups, 2,000 partitions: 2 differing, 2 moving, 1 out of their log; lag 123,456")
+    assert lines[-6:-1] == [
+        "40 groups, 2,000 partitions compared: 2 differing, 2 moving, 1 out of their log; lag 123,456",
+        "",
+        "left out: 1 group, 3 partitions",
+        "GROUP  STEP   PARTITIONS  WHY",
+        "gone   kafka           3  only zookeeper has it",
+    ]
     assert lines[-1] == "written to /lake/audit"
 
 
@@ -53,3 +59,4 @@ def test_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert document["totals"]["differences"] == 2
     assert [each["zookeeper_log"] for each in document["differences"]] == ["behind", "missing"]
     assert document["differences"][0]["log_read"].endswith("Z")
+    assert [each["group"] for each in document["left_out"]] == ["gone"]

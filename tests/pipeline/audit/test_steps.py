@@ -31,6 +31,10 @@ def audited(
     return audit(spark, question, find_groups(question))
 
 
+def left_out(found: Audited) -> list[tuple[str, int, str]]:
+    return [(each["group"], each["partitions"], each["why"]) for each in found.left_out]
+
+
 def test_only_what_the_step_keeps_is_judged(
     spark: SparkSession,
     broker: Broker,
@@ -44,6 +48,7 @@ def test_only_what_the_step_keeps_is_judged(
     with kazoo(connect) as others, administered(broker, tmp_path / "data", "--zookeeper", connect) as at:
         for group in (old, moved):
             put(others, f"/consumers/{group}/offsets/{topic}/0", b"5")
+        others.ensure_path(f"/consumers/{name}-none/offsets")
         for step in ("start", "advance", "advance"):
             assert at.migrate(step, moved).status == 0
         commit(at.shim.bootstrap, moved, topic, 9)  # at kafka: ZooKeeper keeps the 5
@@ -53,9 +58,14 @@ def test_only_what_the_step_keeps_is_judged(
             (moved, "behind"),
             (old, "only here"),
         }
+        none = (f"{name}-none", 0, "no place has an offset of it")
+        assert left_out(without_steps) == [none]
         with_steps = audited(spark, at, broker, connect, f"{name}-*", admins=admin_ports(at.address, None))
-        assert with_steps.totals.steps == {"kafka": 1, "not known to the shim": 1}
-        assert (with_steps.totals.partitions, with_steps.totals.differences) == (2, 0)
+        totals = with_steps.totals
+        assert (totals.steps, totals.groups, totals.partitions, totals.differences) == ({"kafka": 1}, 1, 1, 0)
+        assert (totals.left_out_groups, totals.left_out_partitions, totals.lag) == (2, 1, 0)
+        unknown = (old, 1, "only zookeeper has it, and the shim does not know the group")
+        assert left_out(with_steps) == [none, unknown]
         assert with_steps.totals.verdicts["upstream_log"]["equal"] == 1
         # The shim has not taken it up for being looked at.
         assert at.migrate("status", old).status != 0

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.audit.verdicts import JUDGED, NOT_KNOWN, Judged, Offsets, Rules, compare, judge, lag
-from pipeline.audit.words import PLACES, UPSTREAM, ZOOKEEPER, Verdict
+from pipeline.audit.verdicts import JUDGED, NOT_KNOWN, Judged, Offsets, Rules, compare, judge, lag, why_left_out
+from pipeline.audit.words import LOG, PLACES, UPSTREAM, ZOOKEEPER, Verdict
 
 E, B, A, M, O, V, U = Verdict  # noqa: E741  # a column each, below
 ALL = Rules(PLACES)
@@ -145,3 +145,31 @@ def test_what_could_not_be_read_is_neither_equal_nor_missing() -> None:
 )
 def test_lag(offsets: Offsets, log_end: int | None, expected: int | None) -> None:
     assert lag(offsets, log_end) == expected
+
+
+@pytest.mark.parametrize(
+    ("rules", "step", "places", "why"),
+    [
+        (ALL, "kafka", [], "no place has an offset of it"),
+        (ALL, "kafka", [ZOOKEEPER], "only zookeeper has it, which is not compared at step kafka"),
+        (ALL, NOT_KNOWN, [UPSTREAM], "only upstream has it, and the shim does not know the group"),
+        (
+            Rules([LOG, UPSTREAM], mirror=False),
+            None,
+            [UPSTREAM, LOG],
+            "only log and upstream have it, which is not compared with --no-mirror",
+        ),
+    ],
+)
+def test_why_it_is_left_out(rules: Rules, step: str | None, places: list[str], why: str) -> None:
+    committed = Offsets(*(5 if place in places else None for place in PLACES))
+    assert judge(rules, step, committed) == Judged(None, None, None)
+    assert why_left_out(rules, step, places) == why
+
+
+@given(st.builds(Rules, st.just(PLACES), st.booleans()), STEPS, THREE)
+def test_what_is_left_out_has_its_reason_for_it(rules: Rules, step: str | None, committed: Offsets) -> None:
+    """No reason names a step that nobody has asked for."""
+    if judge(rules, step, committed) == Judged(None, None, None):
+        why = why_left_out(rules, step, [place for place in PLACES if committed.of(place) is not None])
+        assert "step None" not in why
