@@ -15,14 +15,16 @@ export PYTHONDONTWRITEBYTECODE :=
 # Strict: a link to nowhere, or a page that nothing leads to, is an error.
 SITE := NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
-.PHONY: demo test soak bench jars lint site format lock clean
+.PHONY: parts demo test soak bench jars lint site format lock clean
 .DEFAULT_GOAL := test
 
 # What nothing imports needs no bytecode; and the pip that comes with Python may take twice as long as one of today.
 INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check --no-compile
 
+NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed, this is " + sys.version.split()[0])
+
 $(INSTALLED): requirements-pip.lock requirements.lock pyproject.toml
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed, this is " + sys.version.split()[0])'
+	@$(PYTHON) -c '$(NEW_ENOUGH)'
 	@echo "installing into .venv what is needed, 600 MB; this takes some two minutes, and says nothing"
 	$(PYTHON) -m venv .venv
 	$(INSTALL) --require-hashes -r requirements-pip.lock
@@ -35,13 +37,19 @@ $(SPARK): $(INSTALLED) requirements-pipeline.lock
 	$(INSTALL) --require-hashes -r requirements-pipeline.lock
 	@touch $@
 
-demo: $(INSTALLED)
+# Java and Maven, looked for before two minutes are spent on what is of no use without; it takes the bare Python.
+parts: LOOKING = $(or $(wildcard $(BIN)/python),$(PYTHON))
+parts:
+	@$(LOOKING) -c '$(NEW_ENOUGH)'
+	@$(LOOKING) -m shim.demo.parts
+
+demo: parts $(INSTALLED)
 	@$(BIN)/offset-shim demo
 
-test: $(SPARK)
+test: parts $(SPARK)
 	$(BIN)/python -m tests.short
 
-soak: $(SPARK)
+soak: parts $(SPARK)
 	$(BIN)/python -m tests.soak
 
 bench: $(SPARK)

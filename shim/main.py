@@ -181,7 +181,13 @@ def demo_command(keep: bool, json_wanted: bool) -> None:
     offset-shim demo --keep
     """
     from shim.demo import missing_libraries
+    from shim.demo.parts.cache import PartsUnavailable
+    from shim.demo.parts.jars import KAFKA, look_for
 
+    try:  # before what is installed for it: without Java that would be in vain
+        look_for(KAFKA)
+    except PartsUnavailable as error:
+        raise click.ClickException(str(error)) from error
     if missing := missing_libraries():
         raise click.ClickException(f"{', '.join(missing)} not installed: in the clone, pip install '.[demo]'")
     from shim.demo.demo import run  # only now: it imports the clients, an extra that `serve` does without

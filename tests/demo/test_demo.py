@@ -18,6 +18,7 @@ from confluent_kafka.admin import AdminClient
 
 from shim.demo.parts import free_port, free_port_range
 from tests.docs.desk import Desk
+from tests.docs.pages import ROOT
 from tests.docs.stories import BY_HAND, SERVE_BY_HAND, STARTED_AGAIN
 from tests.waiting import wait_until
 
@@ -155,6 +156,50 @@ def test_no_maven_and_no_jars_is_one_line(environment: dict[str, str], tmp_path:
     (tmp_path / "bin" / "java").symlink_to(java)
     without = {**environment, "PATH": str(tmp_path / "bin"), "OFFSET_SHIM_CACHE": str(tmp_path / "cache")}
     assert _error_line(without, *COMMAND[1:]).startswith("Error: no mvn on the PATH")
+
+
+@pytest.fixture
+def clone(tmp_path: Path) -> Path:
+    """What `make demo` looks at before it installs anything; there is nothing that it could install."""
+    folder = tmp_path / "clone"
+    folder.mkdir()
+    for name in ("Makefile", "shim"):
+        (folder / name).symlink_to(ROOT / name)
+    return folder
+
+
+def _made(clone: Path, environment: dict[str, str]) -> str:
+    make = shutil.which("make")
+    assert make is not None
+    done = subprocess.run(
+        [make, "-C", str(clone), "demo", f"PYTHON={sys.executable}"],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_S,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert list(clone.glob(".venv")) == []
+    return done.stderr
+
+
+def test_make_looks_for_java_and_maven_before_it_installs(
+    environment: dict[str, str], tmp_path: Path, clone: Path
+) -> None:
+    """It took two minutes, and 600 MB, before the demo said so."""
+    empty = {name: value for name, value in environment.items() if name not in ("JAVA_HOME", "PYTHONPATH")}
+    empty |= {"PATH": "/nonexistent", "OFFSET_SHIM_CACHE": str(tmp_path / "cache")}
+    said, *_ = _made(clone, empty).splitlines()
+    assert said.startswith("Error: no java on the PATH: install a Java runtime, 17 or newer (Debian: ")
+    assert said.endswith("no mvn on the PATH, and kafka-4.3.1 is not in the cache yet: install Maven (Debian: maven)")
+    assert "No rule to make target 'requirements-pip.lock'" in _made(clone, environment), "it goes on with both"
+
+
+def test_java_is_looked_for_before_the_clients(environment: dict[str, str]) -> None:
+    without = {name: value for name, value in environment.items() if name != "JAVA_HOME"} | {"PATH": "/nonexistent"}
+    program = "import sys; sys.modules['aiokafka'] = None; from shim.main import cli; cli()"
+    assert _error_line(without, "-c", program, "demo").startswith("Error: no java on the PATH: install")
 
 
 def test_a_missing_client_library_is_one_line_and_serve_does_without(environment: dict[str, str]) -> None:

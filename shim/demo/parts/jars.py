@@ -66,16 +66,44 @@ def java_release(java: Path) -> str:
     return release.read_text(encoding="utf-8", errors="replace") if release.is_file() else ""
 
 
+def _maven_executable(name: str) -> str:
+    found = shutil.which("mvn")
+    if found is None:
+        raise PartsUnavailable(f"no mvn on the PATH, and {name} is not in the cache yet: install Maven (Debian: maven)")
+    return found
+
+
+def look_for(name: str) -> None:
+    """What it takes to have a jar set and to run what is in it. Raises PartsUnavailable with all that is missing."""
+    missing = []
+    try:
+        java_executable()
+    except PartsUnavailable as error:
+        missing.append(str(error))
+    try:
+        if _whole_set(name, cache_folder() / "jars" / name, _pom(name)) is None:
+            _maven_executable(name)
+    except PartsUnavailable as error:
+        missing.append(str(error))
+    if missing:
+        raise PartsUnavailable("; ".join(missing))
+
+
+def _pom(name: str) -> bytes:
+    """Raises KeyError for a name without one."""
+    poms = [found for folder in POM_FOLDERS if (found := folder.joinpath(f"{name}.xml")).is_file()]
+    if not poms:
+        raise KeyError(name)
+    return poms[0].read_bytes()
+
+
 def jar_set(name: str) -> JarSet:
     """The jar set `name` (of a pom in one of POM_FOLDERS), fetched now when the cache lacks it or holds it in part.
 
     Safe for processes and threads at the same moment, and for a kill at any point. Raises PartsUnavailable when it
     cannot be fetched, and KeyError for a name without a pom.
     """
-    poms = [found for folder in POM_FOLDERS if (found := folder.joinpath(f"{name}.xml")).is_file()]
-    if not poms:
-        raise KeyError(name)
-    pom = poms[0].read_bytes()
+    pom = _pom(name)
     folder = cache_folder() / "jars" / name
     whole = _whole_set(name, folder, pom)
     if whole:
@@ -104,10 +132,7 @@ def _whole_set(name: str, folder: Path, pom: bytes) -> JarSet | None:
 
 def _fetch(name: str, folder: Path, pom: bytes) -> None:
     """Put a whole set at `folder`. The lock is held."""
-    java = java_executable()
-    maven = shutil.which("mvn")
-    if maven is None:
-        raise PartsUnavailable(f"no mvn on the PATH, and {name} is not in the cache yet: install Maven (Debian: maven)")
+    java, maven = java_executable(), _maven_executable(name)
     _log.info("fetching %s with Maven", name)
     with made_whole(folder) as new:
         (new / "pom.xml").write_bytes(pom)
