@@ -11,8 +11,13 @@ from shim.config.names import BY_NAME, LISTENER_PREFIX, Named, is_per_listener, 
 
 PREFIX: Final = "OFFSET_SHIM_"
 
-_NO_SETTINGS: Final = ("OFFSET_SHIM_CACHE", "OFFSET_SHIM_ADMIN_CA_FILE", "OFFSET_SHIM_ADMIN_CERTIFICATE_FILE")
-"""What else begins so: where jars are kept, and what commands show to an admin port (the token is a setting, too)."""
+_NO_SETTINGS: Final = (
+    "OFFSET_SHIM_CACHE",
+    "OFFSET_SHIM_ADMIN",
+    "OFFSET_SHIM_ADMIN_CA_FILE",
+    "OFFSET_SHIM_ADMIN_CERTIFICATE_FILE",
+)
+"""What else begins so: where jars are kept, and what commands know of an admin port (the token is a setting, too)."""
 
 _OF_A_SERVICE: Final = re.compile(r"\w*(_SERVICE_HOST|_SERVICE_PORT(_\w+)?|_PORT(_\d+_(TCP|UDP|SCTP)\w*)?)")
 """What Kubernetes sets in every container beside a Service whose name begins with ``offset-shim``

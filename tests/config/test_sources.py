@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from shim.admin.commands.shim_options import ADMIN_VARIABLE
 from shim.config import BY_NAME, OPTIONS, SettingError, load_configuration
 from shim.config.toml_file import read_toml
 from shim.terminal.options import ADMIN_CA_FILE, ADMIN_CERTIFICATE_FILE, ADMIN_TOKEN_FILE, admin_file_option
@@ -199,6 +200,10 @@ def test_what_commands_show_to_an_admin_port_keeps_no_shim_from_starting(option:
     assert isinstance(parameter.envvar, str)
     found = load_configuration(None, (), {parameter.envvar: "/tmp/file"}).given
     assert bool(found) is (option == ADMIN_TOKEN_FILE)
+
+
+def test_where_commands_find_an_admin_port_keeps_no_shim_from_starting() -> None:
+    assert not load_configuration(None, (), {ADMIN_VARIABLE: "127.0.0.1:9645"}).given
 
 
 def test_what_is_no_assignment_is_not_repeated() -> None:

@@ -32,6 +32,7 @@ from shim.tls import context_for_admin
 Given = TypeVar("Given", str, tuple[str, ...], None)
 
 DEFAULT_ADMIN: Final = "127.0.0.1:9644"
+ADMIN_VARIABLE: Final = "OFFSET_SHIM_ADMIN"
 
 _TOKEN: Final = "offset-shim.admin-token"  # noqa: S105  # where the context of a command has it
 _TLS: Final = "offset-shim.admin-tls"  # likewise the files, by option
@@ -48,12 +49,12 @@ def _in_json(context: click.Context, parameter: click.Parameter, given: Given) -
     return given
 
 
-def _admin_address(context: click.Context, _: click.Parameter, text: str) -> HostPort:
+def _admin_address(context: click.Context, parameter: click.Parameter, text: str) -> HostPort:
     try:
         address = parse_host_port(text)
     except SettingError as error:
         raise click.BadParameter(str(error)) from None
-    if text != DEFAULT_ADMIN:
+    if text != (parameter.value_from_envvar(context) or DEFAULT_ADMIN):  # a variable is still there
         found_at(context, "--admin", address)
     return address
 
@@ -108,6 +109,8 @@ def admin_option(command: Command) -> Command:
         metavar="H:P",
         default=DEFAULT_ADMIN,
         show_default=True,
+        envvar=ADMIN_VARIABLE,
+        show_envvar=True,
         callback=_admin_address,
         help="Where the shim's admin interface is: what `serve --admin` names.",
     )(command)

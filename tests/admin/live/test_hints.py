@@ -8,7 +8,7 @@ import click
 import pytest
 
 from shim.admin.commands.hints import found_at, pasteable
-from shim.admin.commands.shim_options import DEFAULT_ADMIN
+from shim.admin.commands.shim_options import ADMIN_VARIABLE, DEFAULT_ADMIN
 from shim.config import HostPort
 from tests.admin.live.moved import Moved
 from tests.admin.live.running import offset_shim
@@ -71,3 +71,16 @@ def test_the_default_address_needs_no_word(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr("shim.admin.commands.migrate_looks.done_of", nothing)
     for options in ((), ("--admin", DEFAULT_ADMIN)):
         assert offset_shim("migrate", "status", *options).stderr == "Error: see `migrate status`\n"
+
+
+def test_a_variable_says_where_the_shim_is(moved: Moved, admin: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is still there when a command is pasted; an option goes before it, and is told of, be it the default."""
+    monkeypatch.setenv(ADMIN_VARIABLE, admin)
+    moved.add("g", step="kafka")
+    moved.tell("g", 1.0, "see `groups describe g`")
+    assert offset_shim("migrate", "status").stderr == "g: see `groups describe g`\n"
+    monkeypatch.setenv(ADMIN_VARIABLE, "127.0.0.1:1")
+    options = f"--admin {admin}"
+    assert offset_shim("migrate", "status", *options.split()).stderr == (
+        f"g: see `offset-shim groups describe g {options}`\n"
+    )
