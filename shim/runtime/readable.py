@@ -50,6 +50,10 @@ class ReadablePartitions:
         """None while the partition is not served. What is asked of it directly need not be durable."""
         return self._partitions[partition_number].served
 
+    def loaded_coordinator(self, partition_number: int) -> GroupCoordinator | None:
+        """As :meth:`coordinator`, and from when it is loaded on: nothing can be asked of it before the shim serves."""
+        return self._partitions[partition_number].coordinator
+
     def why_not(self, partition_number: int) -> ErrorCode:
         """NONE where the partition is served; otherwise what a request gets."""
         return self._partitions[partition_number].why_not

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from protocol.messages.offset_commit import OffsetCommitRequestPartition
+from shim.config import parse_servers
 from shim.demo.parts import Broker
+from shim.disk_log import DiskBackend, open_log
 from shim.migration import feeding
 from shim.migration.mirror import last_word
+from shim.runtime import Clock, Runtime
+from shim.upstream import Cluster
 from tests.conftest import TopicFactory
 from tests.migration.mirrored import SETTINGS, Mirrored, mirrored
 from tests.migration.test_first_contact import commit
+from tests.runtime.test_hands import WAIT_SECONDS
 from tests.waiting import until
 
 _FROM = (feeding.__name__, last_word.__name__)
@@ -152,6 +159,33 @@ async def test_what_was_loaded_and_not_compared_is_not_vouched_for(
 
 async def _never(_: object) -> None:
     return
+
+
+@asynccontextmanager
+async def _before_the_cluster_is_reached(data_dir: Path) -> AsyncIterator[Mirrored]:
+    """Its log is loaded, and nothing is served yet."""
+    runtime = Runtime(DiskBackend(open_log(data_dir, SETTINGS), SETTINGS, Clock()), SETTINGS, Clock())
+    at = Mirrored(runtime, Cluster(parse_servers("127.0.0.1:1"), SETTINGS), SETTINGS)
+    try:
+        await runtime.load()
+        yield at
+    finally:
+        at.close()
+        runtime.stop()
+        await runtime.close(WAIT_SECONDS)
+
+
+async def test_what_was_loaded_before_the_cluster_was_reached_is_all_there_is(
+    broker: Broker, tmp_path: Path, group: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """An empty log was warned of as so many partitions that were not served."""
+    async with _before_the_cluster_is_reached(tmp_path) as at:
+        assert await _drain(at, caplog) == [("INFO", f"{_ALL}0 groups")]
+    async with mirrored(broker, tmp_path) as at:
+        await at.serve(group)
+    async with _before_the_cluster_is_reached(tmp_path) as at:
+        why = "they were loaded, and not compared yet"
+        assert await _drain(at, caplog) == [("WARNING", f"{_NOT_ALL}1 of 1 group: {group} ({why})")]
 
 
 async def test_where_nothing_is_mirrored_nothing_is_said(

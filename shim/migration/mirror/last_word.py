@@ -23,7 +23,9 @@ def say_last_word(runtime: Runtime, mirror: Mirror) -> None:
     served, not_loaded, nowhere = 0, 0, 0
     left: dict[str, list[str]] = defaultdict(list)
     for number in range(runtime.num_partitions):
-        coordinator = runtime.coordinator(number)
+        coordinator = runtime.loaded_coordinator(number)
+        # A shim that has not reached the cluster yet serves none, and the mirror knows nothing of them.
+        is_served = runtime.coordinator(number) is not None
         if coordinator is None:
             not_loaded += not runtime.is_owned_elsewhere(number)
             continue
@@ -31,7 +33,7 @@ def say_last_word(runtime: Runtime, mirror: Mirror) -> None:
             if coordinator.hands_of(group) is Hands.SERVED:
                 served += 1
                 nowhere += bool(mirror.nowhere(group))
-                if why := _why_not(mirror, group):
+                if why := _why_not(mirror, group) if is_served else _NOT_COMPARED:
                     left[why].append(group)
     if not left and not not_loaded:
         but = f", but for partitions that it does not have, of {counted(nowhere, 'group')}" if nowhere else ""
