@@ -148,7 +148,8 @@ class Resetting:
         last = await self._history.last_reset(group)
         before = {(each.topic, each.partition): _replaced(each.before) for each in last.moves}
         if not before:
-            raise Refused(f"group {group}: the history knows of no reset of it, or of none since the cluster had it")
+            none = "the history knows of no reset of it, or of none since the cluster had it"
+            raise Refused(f"group {group}: {none}{_unheard(found)}")
         had_set = {(each.topic, each.partition) for each in last.moves if not each.deleted}
         if gone := sorted((had_set - found.offsets.keys()) | (last.deleted & before.keys())):
             raise Refused(f"group {group}: {_some(gone)}: deleted, or expired, since the reset: not undone")
@@ -300,8 +301,12 @@ def _why_none(target: Target, found: _Group, then: Then) -> str:
         if then.offsets:
             return "all offsets that the history has of it had been deleted, or had expired, by that time"
         return f"the history has nothing of it at that time, or before: it begins at {utc(then.begins)}"
-    of_it = "" if found.heard_of else ", and this shim has not heard of such a group yet"
-    return f"there is no offset that this could be about{of_it}"
+    return f"there is no offset that this could be about{_unheard(found)}"
+
+
+def _unheard(found: _Group) -> str:
+    """Behind why there is nothing: it was misspelt as a rule."""
+    return "" if found.heard_of else ", and this shim has not heard of such a group yet"
 
 
 def _replaced(before: int | None) -> int:

@@ -98,7 +98,17 @@ def test_the_state_is_the_newest_of_each_key(data_dir: Path) -> None:
 def test_a_group_of_which_there_is_nothing_is_said_to_have_nothing(data_dir: Path) -> None:
     result = log("dump", "--data-dir", data_dir, "--group", "oen")
     assert (result.status, result.stdout) == (0, "")
-    assert result.stderr == "__consumer_offsets has no such record of oen\n"
+    assert result.stderr == "__consumer_offsets has no record of oen\n"
+    home = partition_for("one", 2)
+    for options, said in (
+        (["--state", "--group", "oen"], "__consumer_offsets has no record in force of oen\n"),
+        (["--to", "0", "--group", "one"], "__consumer_offsets has no record of that time of one\n"),
+        (
+            ["--partition", str(1 - home), "--group", "one"],
+            f"__consumer_offsets has no record of one\none is in partition {home}\n",
+        ),
+    ):
+        assert log("dump", "--data-dir", data_dir, *options).stderr == said
     assert log("dump", "--data-dir", data_dir, "--group", "one").stderr == ""
 
 

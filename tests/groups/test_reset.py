@@ -221,6 +221,12 @@ def test_a_reset_of_what_was_deleted_since_is_not_undone(
     assert refusal in place.refused("reset", group, "--undo", "--yes")
 
 
+def test_an_undo_of_a_group_that_never_was_says_so(place: Place, fresh_name: Callable[[], str]) -> None:
+    assert place.refused("reset", fresh_name(), "--undo").endswith(
+        ", and this shim has not heard of such a group yet\n"
+    )
+
+
 def test_an_undo_says_what_has_moved_since(place: Place, hours: Hours, fresh_name: Callable[[], str]) -> None:
     """As by a reset of Kafka's own tool, which is a commit like any other, and may be the one that is meant."""
     topic, group = hours.topic, fresh_name()

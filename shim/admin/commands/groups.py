@@ -16,7 +16,7 @@ from shim.admin.commands.groups_watch import watch_command
 from shim.admin.commands.lags import end_where_untold, with_lags, without_lags
 from shim.admin.commands.migration_shown import tell_alarms
 from shim.admin.commands.shim_options import admin_option, pattern_option, shim_at
-from shim.admin.commands.telling import NONE_HEARD_OF, name_shown, tell_of_others
+from shim.admin.commands.telling import name_shown, none_heard_of, tell_of_others
 from shim.admin.live.shown.documents import Row
 from shim.admin.live.shown.migration_rows import step_of
 from shim.config import HostPort
@@ -71,11 +71,11 @@ def list_command(pattern: str | None, lag_wanted: bool, admin: HostPort, json_wa
     if json_wanted:
         print_json({"groups": rows})
     else:
-        _show_groups(rows, lag_wanted=lag_wanted, are_all=not untold)
+        _show_groups(rows, lag_wanted=lag_wanted, pattern=pattern, are_all=not untold)
     end_where_untold(untold)
 
 
-def _show_groups(groups: Sequence[Row], *, lag_wanted: bool, are_all: bool) -> None:
+def _show_groups(groups: Sequence[Row], *, lag_wanted: bool, pattern: str | None, are_all: bool) -> None:
     rows = [
         (
             *(row["group"], step_of(row), row["state"], row["type"], number_shown(row["members"])),
@@ -93,7 +93,7 @@ def _show_groups(groups: Sequence[Row], *, lag_wanted: bool, are_all: bool) -> N
                 says = f"`groups describe {shlex.quote(row['group'])}` says who"
                 tell_beside(f"{name_shown(row)}: {silent} of {counted(row['members'], 'member')} silent: {says}")
     elif are_all:
-        tell_beside(NONE_HEARD_OF)
+        tell_beside(none_heard_of(pattern))
 
 
 for _command in (describe_command, history_command, reset_command, delete_command, watch_command):

@@ -15,6 +15,7 @@ from shim.admin.commands.shim_options import admin_option, group_argument, shim_
 from shim.admin.live.shown.documents import Row
 from shim.config import HostPort
 from shim.terminal.options import json_option
+from shim.terminal.showing import shown
 from shim.terminal.times import time_option, time_shown
 
 
@@ -91,8 +92,12 @@ def history_command(
             ],
         )
     else:
+        what = "commit" if all_commits else "move"
+        of = f" of {', '.join(map(shown, (*topics, *partitions)))}" if topics or partitions else ""
+        since = "" if since_ms is None else f" since {time_shown(since_ms)}"
+        more = "" if all_commits else " (--all-commits shows also what moved nothing)"
         elsewhere = f"; {HISTORY_ELSEWHERE}" if has_history_elsewhere(shim) else ""
-        click.echo(f"the history has no such move of it{elsewhere}", err=True)
+        click.echo(f"group {shown(group)}: the history has no {what}{of}{since}{more}{elsewhere}", err=True)
     tell_of_commits_at_the_cluster(shim, group)
 
 

@@ -26,6 +26,7 @@ from shim.counted import counted
 from shim.log.disk.files import Files
 from shim.log.recovery.torn_tail import Known
 from shim.log.segments.transactions import transaction_of
+from shim.terminal import showing as terminal
 from shim.terminal.options import json_option
 from shim.terminal.times import time_option
 
@@ -101,7 +102,10 @@ def dump_command(
     if topic == HISTORY_TOPIC and held.moves:
         tell_of_history_elsewhere()
     if groups and not shown:
-        click.echo(f"{topic} has no such record of {', '.join(groups)}", err=True)
+        when = " in force" if state else " of that time" if (from_ms, to_ms, at_ms) != (None, None, None) else ""
+        click.echo(f"{topic} has no record{when} of {', '.join(map(terminal.shown, groups))}", err=True)
+        for group in groups if partitions else ():
+            click.echo(f"{terminal.shown(group)} is in partition {partition_for(group, held.num_partitions)}", err=True)
     if at_ms is not None:
         click.echo(
             "not in the history: what was imported or repaired, and what was committed or deleted while none was kept",

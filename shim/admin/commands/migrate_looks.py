@@ -12,7 +12,7 @@ from shim.admin.commands.asking import chosen, done_of, refuse_misspelt
 from shim.admin.commands.console import SOMETHING_WRONG, in_one_line
 from shim.admin.commands.migration_shown import show_planned, show_statuses, show_verified
 from shim.admin.commands.shim_options import admin_option, all_option, groups_argument, pattern_option, shim_at
-from shim.admin.commands.telling import NONE_HEARD_OF, fitting_shown, tell, tell_of_others
+from shim.admin.commands.telling import fitting_shown, none_heard_of, tell, tell_of_others
 from shim.admin.live.shown.documents import Row
 from shim.config import HostPort
 from shim.terminal.options import Command, json_option
@@ -109,7 +109,7 @@ def _look(
         tell_of_others(shim)
     refuse_misspelt(shim, choice, done)
     none = f"no group{fitting_shown(choice)} {otherwise}: `migrate status` says where each is"
-    tell(done, show, json_wanted=given["json_wanted"], none_of_them=NONE_HEARD_OF if otherwise is None else none)
+    tell(done, show, json_wanted=given["json_wanted"], none_of_them=none_heard_of() if otherwise is None else none)
     left_alone = {row["group"] for row in done.left_alone}
     if any(row[amiss] for row in done.rows if row["group"] not in left_alone):
         sys.exit(SOMETHING_WRONG)

@@ -17,8 +17,6 @@ from shim.terminal.showing import shown
 
 T = TypeVar("T")
 
-NONE_HEARD_OF: Final = "no group that this shim has heard of (`migrate plan` shows those of the cluster)"
-
 _NAMED: Final = 10
 """Groups, or members, in one line."""
 
@@ -62,6 +60,11 @@ def tell_of_others(shim: RunningShim) -> None:
     others = ", ".join(map(shown, whole["others"]))
     where = f"; others: {others} (clients' addresses; ask each one's --admin)" if others else ""
     click.echo(f"this shim has {whole['owned']} of {counted(whole['partitions'], 'partition')}{where}", err=True)
+
+
+def none_heard_of(pattern: str | None = None) -> str:
+    fits = "" if pattern is None else f" fits {shown(pattern)}"
+    return f"no group that this shim has heard of{fits} (`migrate plan` shows those of the cluster)"
 
 
 def name_shown(row: Row) -> str:

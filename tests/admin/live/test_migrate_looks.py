@@ -18,6 +18,8 @@ NO_GROUP = "no group that this shim has heard of (`offset-shim migrate plan --ad
 def test_a_list(moved: Moved, admin: str) -> None:
     for command in (["groups", "list"], ["migrate", "status"]):
         assert offset_shim(*command, "--admin", admin) == (0, "", NO_GROUP.format(admin))
+    fits = NO_GROUP.format(admin).replace("heard of", "heard of fits etl-*", 1)
+    assert offset_shim("groups", "list", "--pattern", "etl-*", "--admin", admin) == (0, "", fits)
     moved.add("web", "etl-1")
     moved.add("etl-2", step="kafka")
     assert offset_shim("groups", "list", "--admin", admin).stdout.splitlines() == [

@@ -57,10 +57,24 @@ def test_an_older_shim_knows_of_no_deletions_and_of_no_other_place(moved: Moved,
     assert (shown.status, len(shown.stdout.splitlines())) == (0, 4)
     with admin_of(moved, WithoutMoves(moved)) as address:
         none = offset_shim("groups", "history", "g", "--admin", address)
-    assert (none.status, none.stderr) == (0, "the history has no such move of it\n")
+    assert (none.status, none.stderr) == (
+        0,
+        "group g: the history has no move (--all-commits shows also what moved nothing)\n",
+    )
 
 
 @pytest.mark.usefixtures("older")
+def test_of_what_the_history_has_nothing(moved: Moved) -> None:
+    """It was `no such move`, whatever was asked for."""
+    moved.add("g", step="kafka")
+    with admin_of(moved, WithoutMoves(moved)) as address:
+        history = ("groups", "history", "g", "--admin", address, "--topic", "t", "--partition", "orders:3")
+        none = "group g: the history has no {} of t, orders:3 since 2026-03-01T00:00:00.000Z{}\n"
+        more = " (--all-commits shows also what moved nothing)"
+        assert offset_shim(*history, "--since", "2026-03-01").stderr == none.format("move", more)
+        assert offset_shim(*history, "--since", "2026-03-01", "--all-commits").stderr == none.format("commit", "")
+
+
 def test_a_shim_that_has_nothing_to_warn_of(admin: str) -> None:
     told = offset_shim("log", "move", "--json", "--admin", admin)
     assert (told.status, told.json["warning"]) == (0, "")
@@ -74,7 +88,7 @@ def test_what_an_older_shim_does_not_offer(admin: str) -> None:
 def test_a_history_that_stayed_where_the_log_was() -> None:
     moved = Moved()
     moved.add("g", step="kafka")
-    none = "the history has no such move of it"
+    none = "group g: the history has no move (--all-commits shows also what moved nothing)"
     for log_moves, more in ((False, "\n"), (True, f"; {HISTORY_ELSEWHERE}\n")):
         with admin_of(moved, WithoutMoves(moved), whole=OVERVIEW._replace(log_moves=log_moves)) as address:
             told = offset_shim("groups", "history", "g", "--admin", address)
