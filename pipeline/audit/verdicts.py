@@ -142,9 +142,10 @@ def why_left_out(rules: Rules, step: str | None, places: Collection[str], *, is_
         return "a share group, which has no committed offsets"
     if not places:
         return "no place has an offset of it"
+    if step == NOT_KNOWN:  # what it passes on is asked for at the shim, too
+        where = "the cluster" if UPSTREAM in places else " and ".join(places)
+        return f"only {where} has it, and the shim does not know the group"
     only = f"only {' and '.join(each for each in PLACES if each in places)} {'has' if len(places) == 1 else 'have'} it"
-    if step == NOT_KNOWN:
-        return f"{only}, and the shim does not know the group"
     if not rules.mirror and not {LOG, UPSTREAM}.isdisjoint(places):
         return f"{only}, which is not compared with --no-mirror"
     return f"{only}, which is not compared at step {step}"

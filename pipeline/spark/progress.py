@@ -30,7 +30,7 @@ def watching(spark: SparkSession, what: str) -> Iterator[None]:
             while not over.wait(_LOOK_EVERY_S):
                 done, total = _tasks(spark, group)
                 if total:
-                    shown.so_far(done, total)
+                    shown.so_far(done, total + 1)  # of stages that have not begun Spark tells nothing: never all
 
     with Ongoing(what, None) as shown:
         thread = threading.Thread(target=watch, args=(shown,), name="pipeline-progress", daemon=True)

@@ -82,7 +82,7 @@ def _describe(row: Row) -> None:
     if row.get("generation") is not None:  # an older shim tells none
         _show_generation(row["generation"])
     if row["changed_ms"] is not None:
-        click.echo(f"since: {since_shown(row['changed_ms'])}, {shown(row['cause'])}")
+        click.echo(f"at this step since: {since_shown(row['changed_ms'])}, {shown(row['cause'])}")
     if is_passed_through(row):
         click.echo("last commit: not known here, as the cluster has the group")
     elif row["last_commit"] is not None:

@@ -152,7 +152,8 @@ def test_lag(offsets: Offsets, log_end: int | None, expected: int | None) -> Non
     [
         (ALL, "kafka", [], "no place has an offset of it"),
         (ALL, "kafka", [ZOOKEEPER], "only zookeeper has it, which is not compared at step kafka"),
-        (ALL, NOT_KNOWN, [UPSTREAM], "only upstream has it, and the shim does not know the group"),
+        (ALL, NOT_KNOWN, [UPSTREAM], "only the cluster has it, and the shim does not know the group"),
+        (ALL, NOT_KNOWN, [LOG, UPSTREAM], "only the cluster has it, and the shim does not know the group"),
         (
             Rules([LOG, UPSTREAM], mirror=False),
             None,
