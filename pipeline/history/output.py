@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -30,10 +30,11 @@ def rows_of(table: pa.Table) -> Iterator[dict[str, Any]]:
         yield from batch.to_pylist()
 
 
-def show(table: pa.Table) -> None:
-    """A line a row; ``-`` for what there is not."""
+def show(table: pa.Table, groups: Sequence[str]) -> None:
+    """A line a row; ``-`` for what there is not. ``groups``: those that were asked for."""
     if not table.num_rows:
-        click.echo("nothing", err=True)
+        of = f" of {', '.join(map(shown, groups))}" if groups else ""
+        click.echo(f"nothing{of} is there that was asked for", err=True)
         return
     names = table.column_names
     rows = [[_cell(name, row[name]) for name in names] for row in rows_of(table)]

@@ -102,7 +102,7 @@ def tell(table: pa.Table, given: Mapping[str, Any], extra: Mapping[str, object])
     if given["json_wanted"]:
         show_json(table, extra)
     elif target is None:
-        show(table)
+        show(table, given["groups"])
 
 
 def kafka_settings(given: Mapping[str, Any]) -> dict[str, str]:

@@ -14,6 +14,7 @@ from pipeline.errors import NotDone, SomethingWrong
 from pipeline.history.jobs import movements
 from pipeline.history.jobs.commits import Source
 from pipeline.history.jobs.state import State, state_at, state_of
+from pipeline.history.output import show
 from pipeline.history.querying import in_one_line_of_ours
 from pipeline.history.schemas import COLUMNS, HISTORY, OFFSETS
 from pipeline.history.segments import OFFSETS_TOPIC
@@ -214,6 +215,13 @@ def test_what_the_log_has_nothing_of_is_said(spark: SparkSession, tmp_path: Path
     now = state_of(state_at(Source(spark, (str(tmp_path),), of_broker=False), at(100)).toArrow(), by_log_alone=True)
     assert now.offsets.num_rows == known.offsets.num_rows - 1
     assert not any(row[0] for row in rows(now.offsets, "gone_since"))
+
+
+def test_what_nothing_is_found_of_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    """It was `nothing`, of a group that was misspelt, too."""
+    for groups, of in (((), ""), (("biling", "etl\x1b[2J"), " of biling, etl\\x1b[2J")):
+        show(pa.table({"group": pa.array([], pa.string())}), groups)
+        assert capsys.readouterr() == ("", f"nothing{of} is there that was asked for\n")
 
 
 def test_a_brokers_directory_and_one_without_a_history(spark: SparkSession, tmp_path: Path) -> None:
