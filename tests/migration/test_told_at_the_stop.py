@@ -188,6 +188,24 @@ async def test_what_was_loaded_before_the_cluster_was_reached_is_all_there_is(
         assert await _drain(at, caplog) == [("WARNING", f"{_NOT_ALL}1 of 1 group: {group} ({why})")]
 
 
+async def test_who_was_not_given_any_partition_yet_does_not_speak_of_them(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As a shim whose log is on topics, and that has not reached the cluster: others may have them."""
+    backend = DiskBackend(open_log(tmp_path, SETTINGS), SETTINGS, Clock())
+    backend.is_divided = True
+    runtime = Runtime(backend, SETTINGS, Clock())
+    at = Mirrored(runtime, Cluster(parse_servers("127.0.0.1:1"), SETTINGS), SETTINGS)
+    try:
+        assert await _drain(at, caplog) == [("INFO", f"{_ALL}0 groups")]
+        runtime.own([0, 1])
+        assert await _drain(at, caplog, 0.1) == [("WARNING", f"{_NOT_ALL}2 partitions that it did not serve")]
+    finally:
+        at.close()
+        runtime.stop()
+        await runtime.close(WAIT_SECONDS)
+
+
 async def test_where_nothing_is_mirrored_nothing_is_said(
     broker: Broker, tmp_path: Path, make_topic: TopicFactory, group: str, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -22,12 +22,13 @@ def say_last_word(runtime: Runtime, mirror: Mirror) -> None:
     """In one line; what is brought there or changed later is not in it."""
     served, not_loaded, nowhere = 0, 0, 0
     left: dict[str, list[str]] = defaultdict(list)
+    is_shared_out = runtime.owned is not None  # otherwise none of the partitions was ever to be this process's
     for number in range(runtime.num_partitions):
         coordinator = runtime.loaded_coordinator(number)
         # A shim that has not reached the cluster yet serves none, and the mirror knows nothing of them.
         is_served = runtime.coordinator(number) is not None
         if coordinator is None:
-            not_loaded += not runtime.is_owned_elsewhere(number)
+            not_loaded += is_shared_out and not runtime.is_owned_elsewhere(number)
             continue
         for group in {*coordinator.hands(), *coordinator.group_ids()}:
             if coordinator.hands_of(group) is Hands.SERVED:
