@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
 _KEY: Final = ("group", "topic", "partition")
 _GROUPS_A_TASK: Final = 500
+_SHUFFLE_PARTITIONS: Final = "spark.sql.shuffle.partitions"
+_SPARKS_OWN: Final = 200
+"""Of them, where nobody sets it."""
 
 COLUMNS: Final = (
     *_KEY,
@@ -61,6 +64,7 @@ class Audit(NamedTuple):
         It is kept, in the order of group, topic and partition. ``find_again``: where the groups are by now, for the
         second look: a place may list one that it did not have before.
         """
+        self._shuffle_over(len(wheres))
         where = self._distributed(wheres)
         with self.watching(f"reading {counted(len(wheres), 'group')}"):
             first = _kept(self._judged(self._joined(where), looks=1))
@@ -86,6 +90,12 @@ class Audit(NamedTuple):
         first.unpersist()
         differing.unpersist()
         return whole
+
+    def _shuffle_over(self, groups: int) -> None:
+        """Each is a task in Python, several times: of 200 for a few groups most have nothing, and take their time."""
+        context = self.spark.sparkContext
+        if not context.getConf().contains(_SHUFFLE_PARTITIONS):
+            self.spark.conf.set(_SHUFFLE_PARTITIONS, shuffle_partitions(context.defaultParallelism, groups))
 
     def where(self, wheres: Sequence[WhereGroup]) -> DataFrame:
         """As tasks take it."""
@@ -130,6 +140,11 @@ class Audit(NamedTuple):
 def differs() -> Column:
     """Of a row: a verdict that makes the exit status 1, or one that a second look may clear up."""
     return _any_pair(*DIFFERENCES, Verdict.MOVING)
+
+
+def shuffle_partitions(cores: int, groups: int) -> int:
+    """So that all cores have some, and none has too many."""
+    return max(min(cores, _SPARKS_OWN), -(-groups // _GROUPS_A_TASK))
 
 
 def is_compared() -> Column:

@@ -12,7 +12,7 @@ import pytest
 
 from pipeline.audit import tasks
 from pipeline.audit.asked import Addresses
-from pipeline.audit.table import Audit
+from pipeline.audit.table import Audit, shuffle_partitions
 from pipeline.audit.verdicts import Rules
 from pipeline.audit.words import LOG, NO_PARTITION, UPSTREAM, WhereGroup
 
@@ -80,3 +80,12 @@ def test_a_place_that_the_first_look_could_not_read_has_not_moved(
         ("moving", "moving", 2),
         ("one", "ahead", 2),
     ]
+    assert spark.conf.get("spark.sql.shuffle.partitions") == "2", "as the session was told"
+
+
+@pytest.mark.parametrize(
+    ("cores", "groups", "partitions"), [(2, 0, 2), (2, 4, 2), (2, 2_001, 5), (2, 200_000, 400), (1_000, 4, 200)]
+)
+def test_shuffles_are_as_wide_as_there_is_work(cores: int, groups: int, partitions: int) -> None:
+    """Of 200, as Spark has them by default, four groups took two and a half times the processor time."""
+    assert shuffle_partitions(cores, groups) == partitions
