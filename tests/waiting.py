@@ -12,6 +12,7 @@ T = TypeVar("T")
 _SECONDS: Final = 60.0
 _LOOKS_AGAIN_SECONDS: Final = 0.001
 _ASKS_AGAIN_SECONDS: Final = 0.02
+_SELDOMER: Final = 1.1  # what has not come true for a while is looked at as seldom as what is asked for
 
 
 async def turns_of_the_loop() -> None:
@@ -22,9 +23,11 @@ async def turns_of_the_loop() -> None:
 
 async def until(condition: Callable[[], object], seconds: float = _SECONDS) -> None:
     """For what is in this process. Raises TimeoutError."""
+    pause = _LOOKS_AGAIN_SECONDS
     async with asyncio.timeout(seconds):
-        while not condition():  # noqa: ASYNC110  # it has no event of its own
-            await asyncio.sleep(_LOOKS_AGAIN_SECONDS)
+        while not condition():  # it has no event of its own
+            await asyncio.sleep(pause)
+            pause = min(_ASKS_AGAIN_SECONDS, pause * _SELDOMER)
 
 
 async def until_told(
