@@ -46,6 +46,8 @@ AGAIN: Final = frozenset(
 ASSIGNMENT: Final = b"assigned"
 PROTOCOLS: Final = (join_group.JoinGroupRequestProtocol("range", b""),)
 MEMBERS_GROUP: Final = "with-a-member"
+_OF_A_CONNECTION: Final = 5  # requests
+_PAUSE_S: Final = 0.05  # between those of one task: two cores have other things to do, too
 
 
 def join_of(group: str, member_id: str = "") -> join_group.JoinGroupRequest:
@@ -140,30 +142,30 @@ class AnyPort:
         while True:
             with closing(connection(self._anywhere())) as at, suppress(UpstreamError, TimeoutError):
                 async with asyncio.timeout(5.0):
-                    for _ in range(10):
+                    for _ in range(_OF_A_CONNECTION):
+                        await asyncio.sleep(_PAUSE_S)
                         answer = await at.ask(api, request, at_least=version, at_most=version, once=True)
                         error, is_right = judge(answer)
                         if is_right:
                             self.right[api.name] += 1
                         elif error not in AGAIN:
                             self.wrong.append(f"{api.name}: {answer}")
-            await asyncio.sleep(0.02)
 
     async def _commit(self, register: Register) -> None:
         while True:
             with closing(connection(self._anywhere())) as at, suppress(UpstreamError, TimeoutError):
-                for _ in range(10):
+                for _ in range(_OF_A_CONNECTION):
+                    await asyncio.sleep(_PAUSE_S)
                     if await register.commit(at, 0):
                         self.right["OffsetCommit"] += 1
-            await asyncio.sleep(0.02)
 
     async def _read(self, register: Register) -> None:
         while True:
             with closing(connection(self._anywhere())) as at, suppress(UpstreamError, TimeoutError):
                 async with asyncio.timeout(5.0):
-                    for _ in range(10):
+                    for _ in range(_OF_A_CONNECTION):
+                        await asyncio.sleep(_PAUSE_S)
                         await register.fetch(at, 0)
-            await asyncio.sleep(0.02)
 
     async def go_on(self, more: int = 3) -> None:
         """Until each question was answered, and each group had a commit, that often."""

@@ -21,6 +21,8 @@ from shim.demo.parts.process import Child
 from shim.upstream.errors import UpstreamError
 from shim.upstream.kept_connection import KeptConnection, KeptConnections
 from tests.clients.client_table import Client
+from tests.cluster.rolling_load import committed, high_watermarks
+from tests.waiting import until_told
 
 TOPIC_PARTITIONS: Final = 8
 PATIENCE_S: Final = 150.0
@@ -160,8 +162,8 @@ class Crowd:
             connections.close()
 
     async def end(self) -> None:
-        """All that was written is acknowledged, and read by each group; all that were started are members of their
-        groups still, and leave in good order."""
+        """All that was written is acknowledged, and read and committed by each group; all that were started are members
+        of their groups still, and leave in good order."""
         assert self._writing is not None
         self._writing.cancel()
         await asyncio.wait([self._writing])
@@ -182,6 +184,10 @@ class Crowd:
 
         await self._until(unread, producing=False)
         await self.all_are_members()
+        # Who has committed has its coordinator: aiokafka (0.14) that is stopped while it looks for one asks for ever.
+        ends = await asyncio.to_thread(high_watermarks, self._bootstrap, self._topic)
+        for group in self.groups:
+            await until_told(lambda group=group: self._has_committed(group, ends), PATIENCE_S, again_seconds=0.5)  # type: ignore[misc]
         for group in self.groups:
             for member in group.members:
                 member.send_signal(signal.SIGTERM)
@@ -189,6 +195,10 @@ class Crowd:
             statuses_of_group = [member.returncode for member in group.members]
             assert all(left), f"members of {group.name} do not end\n{self._said()}"
             assert set(statuses_of_group) == {group.client.left}, f"{group.name}: {statuses_of_group}\n{self._said()}"
+
+    async def _has_committed(self, group: Group, ends: Sequence[int]) -> bool:
+        found = await asyncio.to_thread(committed, self._bootstrap, group.name, self._topic, len(ends))
+        return all(offset >= end for offset, end in zip(found, ends, strict=True) if end)
 
     async def _are_members(self, connections: KeptConnections, group: Group) -> None:
         found: tuple[str, int] | None = None

@@ -26,8 +26,7 @@ from tests.waiting import until
 PATIENCE_S: Final = 90.0
 _ANSWERED_WITHIN_S: Final = 5.0
 _SETTINGS: Final = Settings(request_timeout_ms=60_000)
-_PAUSE_S: Final = 0.15  # between requests of one task: two cores have other things to do, too
-_BETWEEN_LOOKS_S: Final = 0.3
+_PAUSE_S: Final = 0.3  # between requests of one task: two cores have other things to do, too
 PARTITIONS_OF_A_COMMIT: Final = (0, 1)
 _NEWEST_OF_ONE: Final = 3
 
@@ -146,7 +145,7 @@ class AtWork:
             while True:
                 with suppress(UpstreamError):
                     await watched.fetch(at, place)
-                await asyncio.sleep(_BETWEEN_LOOKS_S)
+                await asyncio.sleep(_PAUSE_S)
         finally:
             at.close()
 
@@ -221,7 +220,7 @@ class AtWork:
         finally:
             self._avoided = None
 
-    async def asked(self, shim: Shim, more: int = 10) -> None:
+    async def asked(self, shim: Shim, more: int = 5) -> None:
         """Every group's offset, that often, and it has answered something."""
         place = self.shims.index(shim)
         due = self._asked[place] + more * len(self.registers)
