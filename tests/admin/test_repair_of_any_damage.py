@@ -29,6 +29,7 @@ from tests.admin.damaging import (
     records,
     repaired,
 )
+from tests.examples import examples
 from tests.log.lost_files import LostFiles, PowerFailure
 from tests.log.sync_sites import CallPath, Site, sites, watching
 
@@ -44,7 +45,7 @@ def keys_without(before: list[Place], taken: list[Place]) -> set[bytes | None]:
     return {key for place in taken for offset, key, _ in place.records if newest[key] == offset}
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(commits, st.data(), st.booleans(), st.booleans())
 def test_one_byte(done: list[tuple[int, int]], data: st.DataObject, compacted: bool, skip: bool) -> None:
     files = log_of(done)
@@ -78,7 +79,7 @@ def test_one_byte(done: list[tuple[int, int]], data: st.DataObject, compacted: b
     assert opens(files) == left
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 @given(commits.filter(lambda done: len(done) > 6), st.data(), st.booleans())
 def test_a_missing_segment(done: list[tuple[int, int]], data: st.DataObject, skip: bool) -> None:
     files = log_of(done)

@@ -18,10 +18,11 @@ from benchmarks.codec.timing import Effort, time_lines
 from protocol.errors import DecodeError
 from protocol.messages.offset_commit import API as OFFSET_COMMIT
 from protocol.messages.offset_commit import OffsetCommitRequest
+from tests.examples import examples
 from tests.protocol.strategies import messages
 
 LINES = list(lines())
-unhurried = settings(max_examples=200, deadline=None, database=None, derandomize=True)
+unhurried = settings(max_examples=examples(60), deadline=None, database=None, derandomize=True)
 
 
 @pytest.mark.parametrize("line", LINES, ids=lambda line: line.name)

@@ -12,6 +12,7 @@ from protocol.offsets_log import OffsetCommitKey, OffsetCommitValue
 from protocol.own.state_log import Hands, Step, WrittenValue
 from shim.coordinator import CoordinatorSettings
 from shim.log import LoggedRecord
+from tests.examples import examples
 from tests.kafka_log.deciding import Deciding, Key, known
 
 GROUPS = st.sampled_from(["g", "g", "h"])
@@ -169,5 +170,5 @@ class AnyDecisions(RuleBasedStateMachine):
             assert known(local, compacted=compacted) == expected
 
 
-AnyDecisions.TestCase.settings = settings(max_examples=100, stateful_step_count=40, deadline=None)
+AnyDecisions.TestCase.settings = settings(max_examples=examples(30), stateful_step_count=40, deadline=None)
 TestAnyDecisions = AnyDecisions.TestCase

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tests.ownership.history import NOTHING, Operation, Told, gone_back, wrong_in, wrong_order
 
 
@@ -63,7 +64,7 @@ def histories(draw: st.DrawFn) -> list[Operation]:
     return found
 
 
-@settings(max_examples=600)
+@settings(max_examples=examples(150))
 @given(histories())
 @example([commit(0, 0, 1), commit(1, 2, 3), told(0, 4, 5)])
 @example([commit(0, 0), told(NOTHING, 1, 2), told(0, 3, 4), commit(1, 5, 6), told(0, 7, 8)])

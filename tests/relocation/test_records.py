@@ -13,6 +13,7 @@ from shim.relocation.records import in_directory, on_topic, state_in_directory
 from shim.runtime.flight import Record
 from shim.runtime.replaying import Home
 from tests.coordinator.driving import new_coordinator
+from tests.examples import examples
 from tests.kafka_log.deciding import known
 from tests.kafka_log.test_model import AnyDecisions
 from tests.kafka_log.topic_partition import LocalLog, TopicPartition
@@ -80,5 +81,5 @@ def _read(topic: TopicPartition) -> tuple[Contents, dict[GroupChangeKey, GroupHa
     return coordinator.contents, replay.changes, coordinator.contents
 
 
-AnyMoves.TestCase.settings = settings(max_examples=30, stateful_step_count=30, deadline=None)
+AnyMoves.TestCase.settings = settings(max_examples=examples(15), stateful_step_count=30, deadline=None)
 TestAnyMoves = AnyMoves.TestCase

@@ -35,6 +35,7 @@ from shim.runtime.snapshots import NotNow
 from shim.upstream.errors import UpstreamError
 from shim.upstream.topic_reader import TopicReader
 from tests.coordinator.driving import new_coordinator
+from tests.examples import examples
 from tests.kafka_log.deciding import Deciding, known
 from tests.kafka_log.test_model import AnyDecisions
 from tests.kafka_log.topic_partition import NAME, Standby, TopicPartition
@@ -123,7 +124,7 @@ class AnySnapshots(AnyDecisions):
             assert known(self.restored()) == known(self.d.topic.replayed())
 
 
-AnySnapshots.TestCase.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+AnySnapshots.TestCase.settings = settings(max_examples=examples(20), stateful_step_count=40, deadline=None)
 TestAnySnapshots = AnySnapshots.TestCase
 
 
@@ -143,7 +144,7 @@ def test_what_it_says_is_what_was_there() -> None:
 
 
 @given(st.data())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_whatever_the_bytes_are_it_is_read_or_refused(data: st.DataObject) -> None:
     """Beyond what a checksum tells: what a later release has written, or a mistake."""
     d = decided()
@@ -234,7 +235,7 @@ class Folders:
 
 
 @given(st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 def test_a_file_that_is_damaged_is_not_believed(data: st.DataObject) -> None:
     folder = Path(tempfile.mkdtemp())
     try:

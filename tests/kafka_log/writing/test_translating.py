@@ -33,6 +33,7 @@ from shim.kafka_log.writing.translating import SET_BYTES, state_sets, topic_sets
 from shim.log.segments.batching import prepare_batches
 from shim.runtime.flight import PartitionRecords, RecordSet
 from tests.coordinator.driving import START
+from tests.examples import examples
 from tests.kafka_log.deciding import Deciding, Key, known
 from tests.kafka_log.topic_partition import replayed
 
@@ -156,7 +157,7 @@ def test_the_local_log_has_a_dropping_set_as_any_other() -> None:
     assert (written.count, written.offsets) == (4, [dropping, records])
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(
     begun=st.lists(
         st.tuples(st.integers(1, 3), st.lists(st.integers(0, 9), min_size=1, max_size=8, unique=True)), min_size=1
