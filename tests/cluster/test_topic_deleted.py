@@ -7,6 +7,7 @@ from pathlib import Path
 from protocol.errors import ErrorCode
 from shim.demo.parts import Cluster
 from tests.conftest import TopicFactory
+from tests.hung import hung
 from tests.serve.test_topics import commit, deleted, fetch, following
 from tests.waiting import wait_until
 from tests.wire import WireClient
@@ -19,9 +20,8 @@ def test_in_a_cluster_with_a_broker_down_it_waits(
     with following(cluster, tmp_path) as shim, WireClient(shim.port) as client:
         for topic in (gone, stays):
             assert commit(client, group, topic, 5) == ErrorCode.NONE
-        cluster.brokers[2].kill()
-        with WireClient(cluster.brokers[0].port, cluster.brokers[0].host) as alive:
-            wait_until(lambda: deleted(alive, gone), "the cluster does not delete the topic")
-        cluster.brokers[2].start()
+        alive, _, hangs = cluster.brokers
+        with hung(hangs.pid), WireClient(alive.port, alive.host) as at_another:
+            wait_until(lambda: deleted(at_another, gone), "the cluster does not delete the topic")
         wait_until(lambda: fetch(client, group, gone) == -1, "the offset is still there")
         assert fetch(client, group, stays) == 5

@@ -29,6 +29,7 @@ from shim.runtime.history_log import HistoryBatch, HistoryLog, Part
 from shim.upstream.errors import UpstreamError
 from tests.conftest import TopicFactory
 from tests.groups.kept import MOST_BYTES, PATIENCE_S, kept_on_topic
+from tests.hung import hung
 
 CONFIG: Final = {"cleanup.policy": "delete", "retention.ms": "-1", "max.message.bytes": str(MOST_BYTES)}
 LOGGER: Final = "shim.kafka_log.history.writing"
@@ -191,7 +192,7 @@ async def test_a_topic_that_was_made_anew(broker: Broker, make_topic: TopicFacto
         assert await told(its.log) == [9, 10]
 
 
-async def test_where_it_ends_and_what_is_read_when_the_broker_goes(broker: Broker, make_topic: TopicFactory) -> None:
+async def test_where_it_ends_and_what_is_read_when_the_broker_hangs(broker: Broker, make_topic: TopicFactory) -> None:
     topic = make_topic(config=CONFIG)
     async with (
         kept_on_topic(broker.bootstrap_servers, topic, read_patience_s=1.0) as its,
@@ -202,10 +203,10 @@ async def test_where_it_ends_and_what_is_read_when_the_broker_goes(broker: Broke
         assert await its.write_all({0: [commits(1, 3), commits(4)]}, NOW) == {}
         assert await other.writing.end(0) == 4
         (part,) = await its.log.parts(0)
-        await asyncio.to_thread(broker.stop)
-        assert await its.writing.end(0) == 4, "nobody has to be asked"
-        with pytest.raises(UpstreamError, match="nothing more comes, behind offset 0"):
-            await its.log.read(0, part, nothing)
+        with hung(broker.pid):
+            assert await its.writing.end(0) == 4, "nobody has to be asked"
+            with pytest.raises(UpstreamError, match="nothing more comes, behind offset 0"):
+                await its.log.read(0, part, nothing)
 
 
 # Reading
@@ -268,20 +269,20 @@ async def test_a_partition_that_nobody_leads(cluster: Brokers, make_topic: Topic
     number = next(number for (_, number), leader in led_by.items() if leader == gone.node_id)
     async with kept_on_topic(cluster.bootstrap_servers, topic, 3, read_patience_s=1.0, write_patience_s=1.0) as its:
         await its.begin(number)
-        await asyncio.to_thread(gone.stop)
-        (failed,) = (await its.write_all({number: [commits(1)]}, NOW)).values()
-        assert "unknown" in str(failed)
-        group = next(name for name in map(str, range(1_000)) if partition_for(name, 3) == number)
-        history = History(its.log)
-        for asked in (
-            history.moves(group, ALL),
-            history.last_commit(group),
-            history.at(group, NOW),
-            history.last_reset(group),
-            history.end(group),
-        ):
-            with pytest.raises(Refused, match="the history cannot be read now"):
-                await asked
+        with hung(gone.pid):
+            (failed,) = (await its.write_all({number: [commits(1)]}, NOW)).values()
+            assert "unknown" in str(failed)
+            group = next(name for name in map(str, range(1_000)) if partition_for(name, 3) == number)
+            history = History(its.log)
+            for asked in (
+                history.moves(group, ALL),
+                history.last_commit(group),
+                history.at(group, NOW),
+                history.last_reset(group),
+                history.end(group),
+            ):
+                with pytest.raises(Refused, match="the history cannot be read now"):
+                    await asked
 
 
 async def test_what_was_acknowledged_and_does_not_come(

@@ -43,6 +43,7 @@ from shim.upstream.errors import AuthenticationFailed
 from shim.upstream.kept_connection import KeptConnection
 from tests.authorization.guarded import Guarded, Rule, guarded_broker
 from tests.conftest import TopicFactory
+from tests.hung import hung
 from tests.legacy.parts import KAFKA_2, KAFKA_3, LegacyBroker
 from tests.waiting import until_told
 
@@ -458,18 +459,15 @@ async def test_brokers_that_come_are_waited_for(cluster: Parts, topic: str, monk
     said: asyncio.Queue[str] = asyncio.Queue()
     monkeypatch.setattr(making.log, "info", lambda line, *more: said.put_nowait(line % more))
     one, _, last = cluster.brokers
-    last.stop()
-    try:
 
-        async def are_two() -> bool:
-            return len(await nodes(one)) == 2
+    async def are_two() -> bool:
+        return len(await nodes(one)) == 2
 
+    with hung(last.pid):
         await until_told(are_two)
         async with asyncio.timeout(TIMEOUT_S):
             waiting = asyncio.create_task(ready([one], wanted(topic, 2, 3)))
             assert (await said.get()).endswith("factor is 3, and there are 2 brokers")
-    finally:
-        await asyncio.to_thread(cluster.start)
     assert (await waiting).partitions == 2
 
 
@@ -574,19 +572,18 @@ async def test_leaders_are_waited_for(cluster: Parts, topic: str) -> None:
     make(one, new)
     await ready([one], them)
     elsewhere = await ready([one], wanted(f"{topic}-1"))
-    last.kill()
-    assert await ready([one], wanted(f"{topic}-1")) == elsewhere, "nobody waits for a broker that is not needed"
 
     async def has_no_leader() -> bool:
         """The controller waits for its heartbeats."""
         there = (await described(one, them.offsets))[them.offsets]
         return any(each.leader_id < 0 for each in there.partitions)
 
-    await until_told(has_no_leader)
-    with pytest.raises(UpstreamError, match=r"_offsets: no broker leads partition 1$"):
-        await ready([one], them, SHORT_S)
-    waiting = asyncio.create_task(ready([one], them))
-    await asyncio.to_thread(cluster.start)
+    with hung(last.pid):
+        assert await ready([one], wanted(f"{topic}-1")) == elsewhere, "nobody waits for a broker that is not needed"
+        await until_told(has_no_leader)
+        with pytest.raises(UpstreamError, match=r"_offsets: no broker leads partition 1$"):
+            await ready([one], them, SHORT_S)
+        waiting = asyncio.create_task(ready([one], them))
     assert (await waiting).partitions == 2
 
 
