@@ -95,7 +95,7 @@ def wait_for(contenders: list[Contender], kind: str, more: int) -> None:
     wait_until(lambda: count() >= due, f"nobody says {kind}", PATIENCE_S)
 
 
-@pytest.mark.parametrize("faults", [6, pytest.param(100, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("faults", [3, pytest.param(100, marks=pytest.mark.soak)])
 def test_owners_in_turn(cluster: Cluster, make_topic: TopicFactory, tmp_path: Path, faults: int) -> None:
     rng = random.Random(faults)
     topic = make_topic(config=CONFIG)

@@ -89,8 +89,7 @@ def read_of(rig: Rig) -> dict[str, int]:
 async def fill(rig: Rig) -> list[dict[str, Any]]:
     for number in range(PARTITIONS):
         await rig.fill(number)
-        for offset in range(COMMITS):
-            await rig.commit(rig.group_in(number), offset, 5)
+        await asyncio.gather(*(rig.commit(rig.group_in(number), offset, 5) for offset in range(COMMITS)))
     return [rig.state(number) for number in range(PARTITIONS)]
 
 
