@@ -22,14 +22,14 @@ serving.SILENCE_SECONDS = 240.0
 """For the processes of a shim: a worker that has no core for seconds is not taken by the other for one that hangs."""
 
 
-def shim_of(broker: Broker, data_dir: Path, workers: int, patch: str = "") -> Shim:
+def shim_of(broker: Broker, data_dir: Path, workers: int, late_patch: str = "") -> Shim:
     """Not started, with an admin port."""
     return Shim(
         broker.bootstrap_servers,
         data_dir,
         settings={"offsets.topic.num.partitions": OFFSETS_PARTITIONS},
         args=["--workers", str(workers), "--admin", f"127.0.0.1:{free_port()}"],
-        patch=patch,
+        late_patch=late_patch,
         offsets_log="local",
         start_timeout=60,
     )

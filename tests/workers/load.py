@@ -15,6 +15,7 @@ from protocol.messages import offset_commit, offset_fetch
 _ANSWERS_WITHIN_S = 10.0
 CLIENT_ID = "steady"
 _PAUSE_S = 0.02  # of a client that was refused, as clients have it
+_BETWEEN_S = 0.05  # otherwise: many groups have enough under way then, whatever happens
 _COMMIT, _FETCH = 7, 7  # versions
 
 _RETRIABLE = frozenset(
@@ -53,7 +54,8 @@ class SteadyGroup:
     async def run(self, until: asyncio.Event) -> None:
         """Until that is set, and the last commit is acknowledged."""
         while not until.is_set() or self.acknowledged < self.sent:
-            await self._try(self.read if self._rng.random() < 0.2 else self._commit)
+            if await self._try(self.read if self._rng.random() < 0.2 else self._commit):
+                await asyncio.sleep(_BETWEEN_S)
         self.close()
 
     async def look(self) -> None:

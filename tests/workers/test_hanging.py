@@ -77,7 +77,7 @@ def test_the_parent_waits_as_long_as_settings_say_by_now(broker: Broker, data_di
     file.write_text(f"{json.dumps(drain)} = 900000\n")
     shim = shim_of(broker, data_dir, 2)
     shim.args = ("--config", str(file), *shim.args)
-    shim.patch = "from shim.workers import parent\nparent._PATIENCE_SECONDS = 0.5"
+    shim.late_patch = "from shim.workers import parent\nparent._PATIENCE_SECONDS = 0.5"
     with shim:
         file.write_text(f"{json.dumps(drain)} = 100\n")
         os.kill(shim.pid, signal.SIGHUP)

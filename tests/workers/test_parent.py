@@ -144,12 +144,12 @@ async def test_sockets_that_come_too_late_and_are_asked_for_again(worker: AtPare
 
 def test_no_room_for_all_workers_at_the_start(broker: Broker, data_dir: Path) -> None:
     shim = shim_of(broker, data_dir, 2)
-    shim.patch = NO_ROOM.format(left=1)
+    shim.late_patch = NO_ROOM.format(left=1)
     with pytest.raises(StartFailed, match="exit status 1"):
         shim.start()
     assert "Error: worker 1 cannot be begun: Resource temporarily unavailable" in shim.log()
     assert "Traceback" not in shim.log()
-    shim.patch = ""
+    shim.late_patch = ""
     shim.start()
     assert shim.stop() == 0
 
@@ -157,14 +157,14 @@ def test_no_room_for_all_workers_at_the_start(broker: Broker, data_dir: Path) ->
 def test_names_are_not_looked_up_in_the_parent(broker: Broker, data_dir: Path) -> None:
     """Who is asked may not answer for long, and nobody else would be heard meanwhile: no worker, and no signal."""
     shim = shim_of(broker, data_dir, 2)
-    shim.patch = ASKS_NOBODY
+    shim.late_patch = ASKS_NOBODY
     with shim:
         assert len(workers_of(shim.pid)) == 2
 
 
 def test_no_room_for_one_in_the_place_of_another(broker: Broker, data_dir: Path) -> None:
     shim = shim_of(broker, data_dir, 2)
-    shim.patch = NO_ROOM.format(left=2)
+    shim.late_patch = NO_ROOM.format(left=2)
     with shim:
         first, second = workers_of(shim.pid)
         os.kill(second, signal.SIGKILL)
