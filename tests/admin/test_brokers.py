@@ -218,34 +218,37 @@ def test_a_4_3_brokers_files_and_back(tmp_path: Path) -> None:
 
 def test_what_is_older_than_a_broker_keeps_it(tmp_path: Path) -> None:
     """It is dropped soon, unless it was exported as of now. When the pass has been is told by an offset that has an
-    expire timestamp of its own."""
+    expire timestamp of its own. Each in a partition of its own, so that one broker has both exports."""
     now_ms = time.time_ns() // 1_000_000
-    idle = "idle"
-    others = (f"over-{at}" for at in count())
-    over = next(other for other in others if partition_for(other, 5) == partition_for(idle, 5))
     data_dir = tmp_path / "data"
-    week_old = now_ms - 8 * 24 * HOUR_MS
-    records = [
-        (idle, commit_record(idle, "t", 0, 7, commit_timestamp=week_old)),
-        (over, commit_record(over, "t", 0, 8, commit_timestamp=week_old, expire_timestamp=now_ms - 1)),
-    ]
-    write_log(data_dir, records)
+
+    def named(what: str, partition: int) -> str:
+        return next(name for at in count() if partition_for(name := f"{what}-{at}", 5) == partition)
+
+    def old(group: str, offset: int, **fields: int) -> tuple[str, tuple[bytes, bytes | None]]:
+        return group, commit_record(group, "t", 0, offset, commit_timestamp=now_ms - 8 * 24 * HOUR_MS, **fields)
+
+    exports = {"kept": 0, "now": 1}
+    idle = {how: named("idle", partition) for how, partition in exports.items()}
+    over = {how: named("over", partition) for how, partition in exports.items()}
+    records = [old(group, 7) for group in idle.values()]
+    write_log(data_dir, records + [old(group, 8, expire_timestamp=now_ms - 1) for group in over.values()])
     broker = Broker(tmp_path / "broker", properties={"offsets.retention.check.interval.ms": 1_000})
     with broker, Place(broker.port, broker.release) as place:
         commit(place, place.new_group(), place.new_topic(), 1)  # which makes the topic
-    for kept_or_now, expected in (("kept", {}), ("now", {(idle, "t", 0): (7, -1, "")})):
-        exported = tmp_path / kept_or_now
-        to_folder: list[str | Path] = ["--to-folder", exported, "--partitions", "5", "--commit-timestamp", kept_or_now]
+    for how, partition in exports.items():
+        exported = tmp_path / how
+        to_folder: list[str | Path] = ["--to-folder", exported, "--partitions", "5", "--commit-timestamp", how]
         assert log("export", "--data-dir", data_dir, *to_folder).status == 0
-        put_in_place(exported, broker.data)
-        with broker, Place(broker.port, broker.release) as place:
-            wait_until(lambda place=place: not fetch(place, [over]), "no offset expires")  # type: ignore[misc]
-            assert fetch(place, [idle]) == expected
+        put_in_place(exported, broker.data, f"__consumer_offsets-{partition}")
+    with broker, Place(broker.port, broker.release) as place:
+        wait_until(lambda: not fetch(place, list(over.values())), "no offset expires")
+        assert fetch(place, list(idle.values())) == {(idle["now"], "t", 0): (7, -1, "")}
 
 
-def put_in_place(exported: Path, broker_data: Path) -> None:
+def put_in_place(exported: Path, broker_data: Path, folders: str = "*") -> None:
     """As the page on these commands says: the exported segments instead of the broker's own, and no checkpoints."""
-    for folder in exported.iterdir():
+    for folder in exported.glob(folders):
         target = broker_data / folder.name
         for name in target.iterdir():
             if name.name != "partition.metadata":

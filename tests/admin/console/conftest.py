@@ -14,7 +14,7 @@ from tests.admin.console.browser import Browser, chromium
 Picture = Callable[[str], None]
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def one_browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
     missing = [name for name in ("chromium", "chromedriver") if shutil.which(name) is None]
     if missing:
