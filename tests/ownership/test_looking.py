@@ -15,11 +15,10 @@ from pipeline.audit.steps import steps_of_groups
 from pipeline.audit.verdicts import NOT_KNOWN
 from pipeline.audit.words import CannotRead
 from shim.demo.parts import Cluster, free_port
-from shim.demo.parts.tools import java_tool
 from tests.admin.live.running import offset_shim
 from tests.admin.running import Result
+from tests.clients.group_commands import GroupCommands
 from tests.conftest import TopicFactory
-from tests.java_tools import CONSUMER_GROUPS
 from tests.ownership.test_shims_together import GROUPS, PARTITIONS, shims_of
 from tests.waiting import wait_until
 
@@ -56,12 +55,13 @@ def test_all_groups_at_any_shim(cluster: Cluster, make_topic: TopicFactory, tmp_
             others = sorted(each.bootstrap for each in shims if each is not shim)
             # One that has no partitions, as the last one at first, is not named.
             wait_until(partial(tells_of, admin, others), "all have their share")
-        for shim in shims:
-            at = ("--bootstrap-server", shim.bootstrap)
-            listed = java_tool(CONSUMER_GROUPS, *at, "--list").stdout.split()
-            assert sorted(name for name in listed if name in GROUPS) == sorted(GROUPS), "each once"
-            told = java_tool(CONSUMER_GROUPS, *at, "--describe", *(f"--group={group}" for group in GROUPS)).stdout
-            assert {line.split()[0] for line in told.splitlines() if topic in line} == set(GROUPS)
+        with GroupCommands(tmp_path / "group-commands") as group_commands:
+            for shim in shims:
+                listed = group_commands.run(shim.bootstrap, "--list").text.split()
+                assert sorted(name for name in listed if name in GROUPS) == sorted(GROUPS), "each once"
+                asked = ("--describe", *(f"--group={group}" for group in GROUPS))
+                told = group_commands.run(shim.bootstrap, *asked).text
+                assert {line.split()[0] for line in told.splitlines() if topic in line} == set(GROUPS)
         for group in GROUPS:
             answers = [in_groups(admin, "describe", group) for admin in admins]
             assert sorted(answer.status for answer in answers) == [0, 1, 1], answers
