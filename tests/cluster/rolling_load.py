@@ -23,7 +23,7 @@ from confluent_kafka import (
 
 from tests.waiting import wait_until
 
-PRODUCE_INTERVAL_S = 0.03  # enough of it is under way whatever happens, and brokers have little to do for it
+PRODUCE_INTERVAL_S = 0.06  # enough of it is under way whatever happens, and brokers have little to do for it
 POLL_S = 0.1
 COMMITTED_EVERY = 50  # records
 FLUSH_S = 60.0

@@ -19,7 +19,7 @@ from tests.conftest import TopicFactory
 from tests.shim_process import Shim
 
 PARTITIONS = 6
-RECORDS = 300  # for each client, in each of the three phases
+RECORDS = 100  # for each client, in each of the three phases
 TIME_LIMIT_SECONDS = 120.0
 CHOSEN = [
     client for client in CLIENTS if client.name in ("kafka-python", "aiokafka", "confluent-kafka", "java-console")

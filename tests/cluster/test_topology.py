@@ -26,7 +26,7 @@ from tests.shim_process import Shim
 from tests.waiting import wait_until
 from tests.wire import WireClient
 
-RECORDS: Final = 100  # acknowledged and consumed after each step
+RECORDS: Final = 50  # acknowledged and consumed after each step
 TIME_LIMIT_S: Final = 60.0
 JOINING: Final = 4
 """The node id of the broker that comes and goes."""
