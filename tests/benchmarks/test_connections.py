@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 
+import pytest
 from click.testing import CliRunner
 
 from benchmarks.connections.__main__ import main
 
 
+@pytest.mark.soak
 def test_memory_and_waits_are_measured_at_both_sides() -> None:
     told = CliRunner().invoke(main, ["--idle", "20", "--busy", "2", "--seconds", "0.1", "--json"])
     assert told.exit_code == 0, told.output

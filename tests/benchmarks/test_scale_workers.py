@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 
+import pytest
 from click.testing import CliRunner
 
 from benchmarks.scale.__main__ import main
 
 
+@pytest.mark.soak
 def test_one_and_two_carry_the_same_load() -> None:
     told = CliRunner().invoke(main, ["--rounds", "1", "--seconds", "1", "--warm-up", "0.3", "--only", "8x8", "--json"])
     assert told.exit_code == 0, told.output

@@ -41,7 +41,7 @@ LEAST_OF_A_COMMIT = 86  # bytes of one offset in the log, where many share a bat
 
 PATIENCE_SECONDS = 120
 
-SHORT = Run(seconds=9, groups=50, partitions=20, segment_bytes=64 << 10, history_minutes=0, slack=0.5)
+SHORT = Run(seconds=6, groups=50, partitions=20, segment_bytes=64 << 10, history_minutes=0, slack=0.5)
 HOUR = Run(seconds=3_600, groups=1_000, partitions=100, segment_bytes=4 << 20, history_minutes=5, slack=0.1)
 
 
