@@ -415,8 +415,9 @@ class Result(NamedTuple):
     refused: Counter[str]
 
 
-def run(seed: int, count: int) -> Result:
-    """Feed `count` inputs. Raises Failure for the first promise broken, and Hang."""
+def run(seed: int, count: int, block: int = _BLOCK) -> Result:
+    """Feed `count` inputs, ``block`` of them to a target at a time. Raises Failure for the first promise broken, and
+    Hang."""
     rng = random.Random(seed)
     deck: list[Target] = []
     accepted: Counter[str] = Counter()
@@ -431,8 +432,8 @@ def run(seed: int, count: int) -> Result:
             target = deck.pop()
             name, verdict, finish = target.name, target.verdict, target.finish
             good = 0
-            block = min(_BLOCK, count - watch.number)
-            for _ in range(block):
+            fed = min(block, count - watch.number)
+            for _ in range(fed):
                 raw = finish(rng, damaged(rng, target))
                 watch.number += 1
                 try:
@@ -440,7 +441,7 @@ def run(seed: int, count: int) -> Result:
                 except Exception as error:
                     raise Failure(name, raw, error) from error
             accepted[name] += good
-            refused[name] += block - good
+            refused[name] += fed - good
     return Result(watch.number, accepted, refused)
 
 

@@ -47,3 +47,11 @@ def distinct(cases: list[Case]) -> list[Case]:
 
 
 DECODERS = distinct(CASES)
+
+
+def by_message(cases: list[Case]) -> dict[str, list[Case]]:
+    """The versions of each."""
+    found: dict[str, list[Case]] = {}
+    for case in cases:
+        found.setdefault(case.cls.__name__, []).append(case)
+    return found

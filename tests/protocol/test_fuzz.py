@@ -21,12 +21,12 @@ def one_target(monkeypatch: pytest.MonkeyPatch) -> list[fuzz.Target]:
 
 def test_every_target_in_short(capfd: pytest.CaptureFixture[str]) -> None:
     with capfd.disabled():
-        result = fuzz.run(20260105, 100_000)
-    assert result.inputs == result.accepted.total() + result.refused.total() == 100_000
+        result = fuzz.run(20260105, 25_000, block=4)
+    assert result.inputs == result.accepted.total() + result.refused.total() == 25_000
     assert result.accepted.keys() == fuzz.targets().keys()
     # Neither decoders that refuse everything nor ones that take anything would do.
-    assert result.accepted.total() > 20_000
-    assert result.refused.total() > 40_000
+    assert result.accepted.total() > 5_000
+    assert result.refused.total() > 10_000
 
 
 @pytest.mark.soak
@@ -44,8 +44,8 @@ def test_ten_million_inputs(shard: int, capfd: pytest.CaptureFixture[str]) -> No
 
 
 def test_the_same_seed_gives_the_same_inputs() -> None:
-    one, other = (fuzz.run(5, 3_000) for _ in range(2))
-    assert one == other != fuzz.run(6, 3_000)
+    one, other = (fuzz.run(5, 1_000) for _ in range(2))
+    assert one == other != fuzz.run(6, 1_000)
 
 
 def test_a_broken_promise_is_found_and_can_be_replayed(

@@ -13,8 +13,8 @@ import random
 import re
 import struct
 import zlib
-from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from collections.abc import Callable, Sequence
+from functools import cache, partial
 from itertools import count
 from typing import Any, TypeVar
 
@@ -30,6 +30,7 @@ from protocol.records.batch_errors import CorruptBatch, DecompressedTooLarge, Tr
 from protocol.records.batches import HEADER_SIZE, Record, decode_records, encode_records
 from protocol.records.compression import Compression
 from protocol.records.message_sets import decode_message_set
+from tests.examples import examples
 from tests.protocol import fuzz, verdicts
 from tests.protocol.parts import Part, joined, parts_of, parts_of_records, varint, zigzag
 from tests.protocol.schemas import CASES, DECODERS, Case
@@ -73,8 +74,9 @@ ANOTHER_ELEMENT = re.compile(r"\[[1-9]")
 """In the path of what is not in the first element of each array on the way to it."""
 
 
-SHARE = 15
-"""One of so many is tried where it is not the whole; each time another bit of a byte."""
+SHARE, GREATER_SHARE = 15, 4
+"""One of so many is tried where it is not the whole; each time another bit of a byte. The greater one is of what is
+tried at each place."""
 
 Item = TypeVar("Item")
 Share = Callable[[str, Sequence[Item]], Sequence[Item]]
@@ -86,16 +88,25 @@ def some(what: str, items: Sequence[Item]) -> Sequence[Item]:
     return items[zlib.crc32(what.encode()) % SHARE :: SHARE]
 
 
+def more(what: str, items: Sequence[Item]) -> Sequence[Item]:
+    """Likewise, at least one of two; at places that follow one another, others."""
+    return items[zlib.crc32(what.encode()) % min(GREATER_SHARE, len(items)) :: GREATER_SHARE]
+
+
 def every(what: str, items: Sequence[Item]) -> Sequence[Item]:
     return items
 
 
-def samples(case: Case, number: int = 3) -> Iterator[tuple[object, bytes]]:
+def samples(case: Case, number: int = 3) -> Sequence[tuple[object, bytes]]:
     """The first of them with something in every array and every tagged field."""
+    return _samples(case)[:number]
+
+
+@cache
+def _samples(case: Case) -> list[tuple[object, bytes]]:
     rng = random.Random(str(case))
-    for at in range(number):
-        msg = sample(rng, *case, sparse=at > 0)
-        yield msg, codec(*case).encode(msg)
+    messages = [sample(rng, *case, sparse=at > 0) for at in range(6)]
+    return [(msg, codec(*case).encode(msg)) for msg in messages]
 
 
 def refusal(case: Case, raw: bytes) -> DecodeError | None:
@@ -164,6 +175,7 @@ def test_nasty_numbers(case: Case) -> None:
     put_nasty_numbers(case, some)
 
 
+@pytest.mark.examples
 @every_case
 def test_damage_with_much_behind_it(case: Case) -> None:
     """So much that the message is skimmed before it is decoded, although what follows is left alone."""
@@ -173,7 +185,7 @@ def test_damage_with_much_behind_it(case: Case) -> None:
     behind = bytes(SKIM_ABOVE + 1)
     for raw in target.samples:
         assert verdict(raw + behind)
-    for _ in range(12):
+    for _ in range(examples(4)):
         raw = bytes(fuzz.damaged(rng, target)) + behind
         assert verdict(raw) == verdicts.refusals_agree(case, raw)
 
@@ -229,10 +241,10 @@ def test_lengths_counts_tags_and_flags_that_cannot_be(case: Case) -> None:
     put_what_cannot_be(case, some)
 
 
-def put_bad_texts(case: Case, share: Share[bytes]) -> None:
+def put_bad_texts(case: Case, share: Share[bytes], share_of_first: Share[bytes] = every) -> None:
     """Refused at the byte, by the name of the field; kept, byte for byte, where text is opaque.
 
-    What is in the first elements of arrays is tried whole.
+    ``share_of_first``: in the first elements of arrays.
     """
     msg = sample(random.Random(f"{case} text"), *case)
     bads = tuple(BAD_TEXTS.values())
@@ -240,7 +252,7 @@ def put_bad_texts(case: Case, share: Share[bytes]) -> None:
         if (found := with_text(case, msg, number, bads[0])) is None:
             return
         is_another_element = ANOTHER_ELEMENT.search(found[0][found[1]].path)
-        for bad in share(f"{case} text {number}", bads) if is_another_element else bads:
+        for bad in (share if is_another_element else share_of_first)(f"{case} text {number}", bads):
             put_bad_text(case, msg, number, bad)
 
 
@@ -270,7 +282,7 @@ def put_bad_text(case: Case, msg: Any, number: int, bad: bytes) -> None:
 
 @every_decoder
 def test_text_that_is_not_utf_8(case: Case) -> None:
-    put_bad_texts(case, some)
+    put_bad_texts(case, some, more)
 
 
 @pytest.mark.soak
@@ -283,7 +295,7 @@ def test_the_whole_of_every_case(damage: Callable[[Case, Share[Any]], None]) -> 
 @every_flexible_case
 def test_a_tagged_field_of_another_size(case: Case) -> None:
     """A declared tagged field ends where its size says, or is refused under its name; an undeclared one moves on."""
-    msg, _ = next(samples(case))
+    msg, _ = samples(case)[0]
     parts = parts_of(case, msg)
     start = 0
     for number, part in enumerate(parts):
@@ -298,7 +310,7 @@ def test_a_tagged_field_of_another_size(case: Case) -> None:
 
 @every_flexible_case
 def test_tags_that_do_not_ascend(case: Case) -> None:
-    msg, _ = next(samples(case))
+    msg, _ = samples(case)[0]
     parts = parts_of(case, msg)
     # The section of the outermost struct is the last thing in it: one field more, of the same tag or of a lower one.
     path = f"{case.cls.__name__}.tagged"
@@ -313,7 +325,7 @@ def test_tags_that_do_not_ascend(case: Case) -> None:
 
 @every_case
 def test_a_position_outside_of_the_buffer_is_refused(case: Case) -> None:
-    _, raw = next(samples(case))
+    _, raw = samples(case)[0]
     for pos in (-1, -len(raw) - 1, len(raw) + 1):
         for buf in (raw, bytearray(raw), memoryview(raw)):
             with pytest.raises(DecodeError):
@@ -326,14 +338,15 @@ OTHERS = [name for name in fuzz.targets() if name not in {str(case) for case in 
 
 
 def damage_other(name: str, share: Share[int]) -> None:
-    """Every cut, and bits; behind right checksums, and in what was compressed, where there is such a thing."""
+    """Cuts, and bits; behind right checksums, and in what was compressed, where there is such a thing."""
     target = fuzz.targets()[name]
     # Frames hold the messages that are tried above; one sample of each shows the header, and what goes on behind it.
-    for number, raw in enumerate(target.samples[:1] if name.endswith("frame") else target.samples):
+    is_frame = name.endswith("frame")
+    for number, raw in enumerate(target.samples[:1] if is_frame else target.samples):
         if len(raw) > 250:
             continue
         finish = partial(target.finish, fuzz.Careful(0))
-        for size in range(len(raw)):
+        for size in share(f"{name} cut", range(len(raw))) if is_frame else range(len(raw)):
             target.verdict(finish(bytearray(raw[:size])))
         for bit in share(f"{name} {number}", range(len(raw) * 8)):
             target.verdict(finish(bytearray(with_bit_flipped(raw, bit))))
@@ -467,9 +480,12 @@ def test_batches_cut_at_every_byte(codec_number: Compression) -> None:
         assert cut.value.size == (HEADER_SIZE if size < HEADER_SIZE else len(good))
 
 
-@pytest.mark.parametrize("name", [name for name in OTHERS if "message" in name])
-def test_message_sets_with_numbers_that_cannot_be(name: str) -> None:
-    """Sizes and lengths in every place, inside and outside of wrappers, behind right checksums."""
+MESSAGE_SETS = [name for name in OTHERS if "message" in name]
+BAD_LENGTHS = (b"\xff\xff\xff\xff", b"\xff\xff\xff\xfe", b"\x80\0\0\0", b"\x7f\xff\xff\xff", b"\0\0\0\0")
+
+
+def put_bad_lengths(name: str, share: Share[bytes]) -> None:
+    """In every place, inside and outside of wrappers, behind right checksums."""
     target = fuzz.targets()[name]
     finish = partial(target.finish, fuzz.Careful(0))
     refused = 0
@@ -477,11 +493,22 @@ def test_message_sets_with_numbers_that_cannot_be(name: str) -> None:
         records = decode_message_set(finish(bytearray(raw))).records
         assert records
         for at in range(8, len(raw) - 4):
-            for bad in (b"\xff\xff\xff\xff", b"\xff\xff\xff\xfe", b"\x80\0\0\0", b"\x7f\xff\xff\xff", b"\0\0\0\0"):
+            for bad in share(f"{name} {at}", BAD_LENGTHS):
                 damaged = bytearray(raw)
                 damaged[at : at + 4] = bad
                 refused += not target.verdict(finish(damaged))
     assert refused > 20
+
+
+@pytest.mark.parametrize("name", MESSAGE_SETS)
+def test_message_sets_with_numbers_that_cannot_be(name: str) -> None:
+    put_bad_lengths(name, more)
+
+
+@pytest.mark.soak
+def test_message_sets_with_every_number_that_cannot_be() -> None:
+    for name in MESSAGE_SETS:
+        put_bad_lengths(name, every)
 
 
 # --- frames ----------------------------------------------------------------------------------------------------------

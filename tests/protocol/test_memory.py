@@ -192,12 +192,11 @@ def _of_each_kind() -> list[Case]:
 
 
 OF_EACH_KIND = _of_each_kind()
-OF_EACH_KIND_AND_SOME = OF_EACH_KIND + [case for case in distinct(WITH_ARRAYS)[::12] if case not in OF_EACH_KIND]
 """`test_every_array_in_larger_frames` has them all."""
 
 
 @pytest.mark.usefixtures("unexplained")
-@pytest.mark.parametrize("case", OF_EACH_KIND_AND_SOME, ids=str)
+@pytest.mark.parametrize("case", OF_EACH_KIND, ids=str)
 def test_arrays_of_tiny_elements(case: Case) -> None:
     route = smallest_route(case)
     assert route is not None
@@ -214,8 +213,13 @@ def test_every_array_in_larger_frames(shard: int) -> None:
             assert excess_of_refusing(case, make, 16 * FRAME // route.size) <= 2, (case, route)
 
 
-@pytest.mark.parametrize("case", OF_EACH_KIND, ids=str)
+@pytest.mark.parametrize(
+    "case",
+    [case if not at % 8 else pytest.param(case, marks=pytest.mark.soak) for at, case in enumerate(OF_EACH_KIND)],
+    ids=str,
+)
 def test_explaining_takes_no_memory(case: Case) -> None:
+    """The same code explains all, by their tables."""
     route = smallest_route(case)
     assert route is not None
     assert excess_of_refusing(case, partial(minimal, table(*case), route.names), FRAME // route.size) <= 2
@@ -253,12 +257,14 @@ def put_gigabytes(case: Case, share: Share[int]) -> None:
     announcing = [number for number, part in enumerate(parts) if part.role in ("count", "length", "tags", "size")]
     others = [number for number in announcing if ANOTHER_ELEMENT.search(parts[number].path)]
     decode = codec(*case).decode
+    numbers = (*sorted({*announcing} - {*others}), *share(f"{case} gigabytes", others))
+    raws = [joined(parts, number, surely_refused(parts[number])[-1]) + bytes(10_000) for number in numbers]
+    for raw in raws:
+        with suppress(DecodeError):
+            decode(raw)  # so that all functions are compiled: not traced, which takes three times as long
     tracemalloc.start()
     try:
-        for number in (*sorted({*announcing} - {*others}), *share(f"{case} gigabytes", others)):
-            raw = joined(parts, number, surely_refused(parts[number])[-1]) + bytes(10_000)
-            with suppress(DecodeError):
-                decode(raw)  # so that all functions are compiled
+        for raw in raws:
             tracemalloc.reset_peak()
             before = tracemalloc.get_traced_memory()[0]
             with pytest.raises(DecodeError):

@@ -14,7 +14,7 @@ from protocol.errors import DecodeError, EncodeError, UnsupportedVersion
 from protocol.messages import offset_commit
 from protocol.schema import table
 from tests.examples import examples
-from tests.protocol.schemas import CASES, Case
+from tests.protocol.schemas import CASES, Case, by_message
 from tests.protocol.strategies import messages, sample
 
 every_case = pytest.mark.parametrize("case", CASES, ids=str)
@@ -28,15 +28,19 @@ def outcome(decode: Any, *args: Any) -> Any:
         return (error.reason, error.position, error.path)
 
 
-@every_case
+@pytest.mark.parametrize("versions", by_message(CASES).values(), ids=by_message(CASES))
 @settings(
     max_examples=examples(3), deadline=None, database=None, derandomize=True, suppress_health_check=list(HealthCheck)
 )
 @given(data=st.data())
-def test_round_trip_and_agreement_with_the_reference(case: Case, data: st.DataObject) -> None:
+def test_round_trip_and_agreement_with_the_reference(versions: list[Case], data: st.DataObject) -> None:
+    for case in versions:
+        _goes_round(case, data.draw(messages(*case), label=str(case)))
+
+
+def _goes_round(case: Case, msg: Any) -> None:
     compiled = codec(*case)
     here = table(*case)
-    msg = data.draw(messages(*case))
     raw = compiled.encode(msg)
     assert raw == reference.encode(here, msg)
     assert compiled.decode(raw) == (msg, len(raw)) == reference.decode(here, raw)

@@ -35,6 +35,7 @@ from protocol.messages.api_versions import ApiVersionsResponse
 from protocol.messages.metadata import OPERATIONS_NOT_ASKED, MetadataRequestTopic
 from protocol.schema import ArrayOf, Kind, StructOf, Table, table
 from protocol.wire import ZERO_UUID, Fixed
+from tests.examples import examples
 from tests.protocol.schemas import API_CASES, Case
 from tests.protocol.strategies import sample
 from tests.protocol_java.coverage import generated_has, kafka_1_has
@@ -257,11 +258,12 @@ ORACLES = [
 ]
 
 
+@pytest.mark.examples
 @pytest.mark.parametrize("case", API_CASES, ids=str)
 def test_agreement(case: Case) -> None:
     rng = random.Random(str(case))
     oracles = [oracle for oracle in ORACLES if oracle.has(case)]
-    for _ in range(20):
+    for _ in range(examples(6)):
         msg = sample(rng, *case, unknown_tags=False, sparse=True)
         for oracle in oracles:
             oracle.agrees(case, msg)
