@@ -28,7 +28,7 @@ def disk_use(folder: Path) -> int:
 @pytest.mark.parametrize(
     ("commits", "keys", "segment_bytes", "per_batch"),
     [
-        pytest.param(100_000, 500, 200_000, 10, id="a hundred thousand commits"),
+        pytest.param(30_000, 500, 60_000, 10, id="thirty thousand commits"),
         pytest.param(100_000_000, 100_000, 16 << 20, 100, id="a hundred million commits", marks=pytest.mark.soak),
     ],
 )

@@ -52,7 +52,7 @@ def complete_groups(data_dir: Path) -> dict[tuple[int, int], int]:
     return sizes
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", [*range(2), *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(2, 20))])
 def test_killed_while_writing(tmp_path: Path, seed: int) -> None:
     rng = random.Random(seed)
     said: dict[tuple[int, int], int] = {}

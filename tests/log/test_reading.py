@@ -337,7 +337,7 @@ def test_appends_readings_and_swaps_at_once(log: OffsetsLog) -> None:
     threads = [threading.Thread(target=reads), threading.Thread(target=reads), threading.Thread(target=swaps)]
     for thread in threads:
         thread.start()
-    for _ in range(100):
+    for _ in range(40):
         fill(log, 8)
     stop.set()
     for thread in threads:

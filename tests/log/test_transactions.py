@@ -311,7 +311,7 @@ class TestCompaction:
         assert b"1" not in [record.value for record in log.recover(0)]
 
 
-@pytest.mark.parametrize("seed", range(25))
+@pytest.mark.parametrize("seed", [*range(8), *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(8, 100))])
 def test_any_log_means_the_same_compacted(seed: int, data_dir: Path) -> None:
     rng = random.Random(seed)
     size = rng.choice((150, 400, 1500))
