@@ -24,7 +24,7 @@ from tests.migration.simulated.shim_process import TOPIC, ShimProcess
 from tests.migration.simulated.world import World
 from tests.migration.simulated.znode_tree import ZnodeTree
 
-SHORT = 4
+SHORT = 2
 ORDERED = 9016
 """A world that was not the same each time where the order was a set's."""
 ROUNDS = 6

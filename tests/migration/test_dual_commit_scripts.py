@@ -14,7 +14,7 @@ from tests.migration.simulated.disk import WritesOf
 from tests.migration.simulated.retold import retold
 from tests.migration.simulated.script import Script
 
-SHORT = 12
+SHORT = 6
 RETOLD = 7
 ROUNDS = 4
 PARTS = 10
