@@ -8,13 +8,13 @@ import shlex
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
 from shim.demo.parts import StartFailed, cache_folder, jar_set
-from shim.demo.parts.jars import KAFKA
+from shim.demo.parts.jars import KAFKA, java_executable
 from shim.demo.parts.jvm import java_command
 from shim.demo.parts.process import Child
 from tests.admin.running import Result
@@ -24,6 +24,7 @@ _TIMEOUT_S: Final = 240.0  # a guard against hanging, on a machine that does muc
 _START_TIMEOUT_S: Final = 60.0
 _STOP_TIMEOUT_S: Final = 60.0
 _HEAP_MB: Final = 128
+_SMALL_JAVA: Final = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")  # for what lives for seconds
 _SHOWN: Final = 4_000  # characters of a log in an exception
 
 KAFKAS_TOOLS: Final = {
@@ -63,8 +64,8 @@ class Desk:
         tools.mkdir(parents=True)
         for name, main_class in KAFKAS_TOOLS.items():
             command = java_command(jar_set(KAFKA), main_class, heap_mb=_HEAP_MB)
-            (tools / name).write_text(f'#!/bin/sh\nexec {shlex.join(command)} "$@"\n')
-            (tools / name).chmod(0o755)
+            _put_script(tools / name, command)
+        _put_script(tools / "java", [str(java_executable()), *_SMALL_JAVA])
         self._environment = {
             **{name: os.environ[name] for name in ("JAVA_HOME", "LANG") if name in os.environ},
             "PATH": f"{tools}:{Path(sys.executable).parent}:{os.environ['PATH']}",
@@ -129,6 +130,12 @@ class Desk:
     def log(self) -> str:
         """What was said on standard error by all that ran on."""
         return (self.folder / "log").read_text()
+
+
+def _put_script(path: Path, command: Sequence[str]) -> None:
+    """It runs the command, with what else it is given."""
+    path.write_text(f'#!/bin/sh\nexec {shlex.join(command)} "$@"\n')
+    path.chmod(0o755)
 
 
 def _class_path() -> str:
