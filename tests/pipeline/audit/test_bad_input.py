@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from pipeline.main import cli
 from shim.demo.parts import Broker, ZooKeeper, free_port
+from tests.pipeline.commands import in_a_process
 
 
 def run(*args: str, env: Mapping[str, str] | None = None) -> tuple[int, str, str]:
-    done = subprocess.run(
-        [sys.executable, "-m", "pipeline.main", "audit", *args],
-        capture_output=True, text=True, timeout=60, env={**os.environ, **(env or {})},
-    )  # fmt: skip
-    return done.returncode, done.stdout, done.stderr
+    """In this process; whatever it raises beside its exit status fails the test."""
+    done = CliRunner().invoke(cli, ["audit", *args], env=env, catch_exceptions=False)
+    return done.exit_code, done.stdout, done.stderr
 
 
 def refused(*args: str, env: Mapping[str, str] | None = None) -> str:
@@ -94,11 +91,10 @@ def test_bad_usage(args: list[str], said: str) -> None:
     status, stdout, stderr = run(*args)
     assert (status, stdout) == (2, "")
     assert said in stderr
-    assert "Traceback" not in stderr
 
 
 def test_help_is_quick_and_names_what_it_does() -> None:
     assert "audit" in cli.list_commands(None)  # type: ignore[arg-type]  # it looks at no context
-    status, stdout, _ = run("--help")
+    status, stdout, _ = in_a_process("audit", "--help")
     assert status == 0
     assert "Exit status: 0 all agree, 1 something differs" in stdout

@@ -89,12 +89,11 @@ def _is_executor(process: psutil.Process) -> bool:
         return False
 
 
-def load_under_fire(
+def killed_loads(
     options: list[str], table: Path, said: Path, chance: random.Random, kills: int, longest_s: float
 ) -> list[str]:
     """Starts loads and kills each, in one of its first batches, up to ``longest_s`` after it began to write or after a
-    batch, until there were ``kills``; the next one goes to the end. Of each kill: the program, its JVM, both, or an
-    executor."""
+    batch, until there were ``kills``. Of each kill: the program, its JVM, both, or an executor."""
     killed: list[str] = []
     while len(killed) < kills:
         with LoadProcess(options, said) as running:
@@ -115,7 +114,10 @@ def load_under_fire(
                 continue_to = running.driver()  # the job outlives its executor; it is killed a moment later
                 time.sleep(chance.uniform(0, longest_s))  # likewise
                 running.kill(continue_to)
+    return killed
+
+
+def load_to_the_end(options: list[str], said: Path) -> None:
     with LoadProcess(options, said) as last:
         status = last.ended()
         assert status == 0, last.said()
-    return killed

@@ -13,8 +13,9 @@ from pipeline.load.delta import DeltaSink
 from pipeline.load.parquet import ParquetSink
 from shim.demo.parts import Broker
 from tests.conftest import TopicFactory
+from tests.pipeline.commands import runs_here
 from tests.pipeline.load.filling import differences, fill, of_topic, straight
-from tests.pipeline.load.killed import load_under_fire
+from tests.pipeline.load.killed import killed_loads, load_to_the_end
 from tests.shim_process import Shim
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ def test_a_load_that_is_killed(
     group: str,
     tmp_path: Path,
     conf_options: list[str],
+    monkeypatch: pytest.MonkeyPatch,
     form: str,
     kills: int,
     records: int,
@@ -56,7 +58,12 @@ def test_a_load_that_is_killed(
         *("--bootstrap-servers", shim.bootstrap, "--group", group, "--topics", topic),
         *("--to", str(table), "--format", form, "--max-offsets-per-partition", str(most), *conf_options, *where),
     ]
-    killed = load_under_fire(options, table, tmp_path / "said", random.Random(f"{form} {kills}"), kills, longest_s)
+    killed = killed_loads(options, table, tmp_path / "said", random.Random(f"{form} {kills}"), kills, longest_s)
+    if where:
+        load_to_the_end(options, tmp_path / "said")
+    else:  # the one after them may as well be this process: a Spark less to start
+        done = runs_here(spark, monkeypatch)("load", *options)
+        assert done.status == 0, done.stderr
 
     assert len(killed) == kills
     rows = spark.read.format(form).load(str(table))
