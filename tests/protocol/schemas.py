@@ -1,6 +1,11 @@
 """Every struct that goes over a wire or into a log on its own, in each of its versions."""
 
+import functools
+import inspect
+from collections.abc import Callable
 from typing import Any, NamedTuple
+
+import pytest
 
 from protocol.apis import APIS
 from protocol.codec import codec
@@ -55,3 +60,30 @@ def by_message(cases: list[Case]) -> dict[str, list[Case]]:
     for case in cases:
         found.setdefault(case.cls.__name__, []).append(case)
     return found
+
+
+def each_version(cases: list[Case]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Of a test that takes a ``case``, one of all versions of each message: that a test begins and ends costs as much
+    as most of them. Which version it was that failed is in a note."""
+    messages = by_message(cases)
+
+    def of_versions(test: Callable[..., None]) -> Callable[..., None]:
+        @functools.wraps(test)
+        def run(*, versions: list[Case], **others: Any) -> None:
+            for case in versions:
+                try:
+                    test(case=case, **others)
+                except BaseException as error:
+                    error.add_note(f"of {case}")
+                    raise
+
+        signature = inspect.signature(test)
+        run.__signature__ = signature.replace(  # type: ignore[attr-defined]  # by which pytest knows what it takes
+            parameters=[
+                name.replace(name="versions") if name.name == "case" else name for name in signature.parameters.values()
+            ]
+        )
+        marked: Callable[..., None] = pytest.mark.parametrize("versions", messages.values(), ids=messages)(run)
+        return marked
+
+    return of_versions

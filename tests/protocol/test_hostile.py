@@ -33,12 +33,12 @@ from protocol.records.message_sets import decode_message_set
 from tests.examples import examples
 from tests.protocol import fuzz, verdicts
 from tests.protocol.parts import Part, joined, parts_of, parts_of_records, varint, zigzag
-from tests.protocol.schemas import CASES, DECODERS, Case
+from tests.protocol.schemas import CASES, DECODERS, Case, each_version
 from tests.protocol.strategies import sample
 
-every_case = pytest.mark.parametrize("case", CASES, ids=str)
-every_decoder = pytest.mark.parametrize("case", DECODERS, ids=str)
-every_flexible_case = pytest.mark.parametrize("case", [case for case in CASES if case.flexible], ids=str)
+every_case = each_version(CASES)
+every_decoder = each_version(DECODERS)
+every_flexible_case = each_version([case for case in CASES if case.flexible])
 
 NOW = 1_767_225_600_123
 

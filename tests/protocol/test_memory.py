@@ -39,7 +39,7 @@ from protocol.schema import ArrayOf, Field, Kind, StructOf, Table, smallest, tab
 from protocol.wire import Blob, Fixed, Text
 from tests.protocol import fuzz
 from tests.protocol.parts import joined, parts_of
-from tests.protocol.schemas import CASES, DECODERS, Case, distinct
+from tests.protocol.schemas import CASES, DECODERS, Case, distinct, each_version
 from tests.protocol.strategies import sample
 from tests.protocol.test_hostile import ANOTHER_ELEMENT, Share, every, some, surely_refused
 
@@ -274,7 +274,7 @@ def put_gigabytes(case: Case, share: Share[int]) -> None:
         tracemalloc.stop()
 
 
-@pytest.mark.parametrize("case", DECODERS, ids=str)
+@each_version(DECODERS)
 def test_counts_and_lengths_of_gigabytes_in_small_frames(case: Case) -> None:
     put_gigabytes(case, some)
 

@@ -14,10 +14,8 @@ from protocol.errors import DecodeError, EncodeError, UnsupportedVersion
 from protocol.messages import offset_commit
 from protocol.schema import table
 from tests.examples import examples
-from tests.protocol.schemas import CASES, Case, by_message
+from tests.protocol.schemas import CASES, Case, by_message, each_version
 from tests.protocol.strategies import messages, sample
-
-every_case = pytest.mark.parametrize("case", CASES, ids=str)
 
 
 def outcome(decode: Any, *args: Any) -> Any:
@@ -61,7 +59,7 @@ def test_versions_outside_of_the_range_are_unsupported(api: Any) -> None:
             api.decode_response(version, b"")
 
 
-@every_case
+@each_version(CASES)
 def test_values_that_a_version_cannot_carry_are_refused_unless_ignorable(case: Case) -> None:
     here = table(*case)
     compiled = codec(*case)

@@ -36,7 +36,7 @@ from protocol.messages.metadata import OPERATIONS_NOT_ASKED, MetadataRequestTopi
 from protocol.schema import ArrayOf, Kind, StructOf, Table, table
 from protocol.wire import ZERO_UUID, Fixed
 from tests.examples import examples
-from tests.protocol.schemas import API_CASES, Case
+from tests.protocol.schemas import API_CASES, Case, each_version
 from tests.protocol.strategies import sample
 from tests.protocol_java.coverage import generated_has, kafka_1_has
 
@@ -259,7 +259,7 @@ ORACLES = [
 
 
 @pytest.mark.examples
-@pytest.mark.parametrize("case", API_CASES, ids=str)
+@each_version(API_CASES)
 def test_agreement(case: Case) -> None:
     rng = random.Random(str(case))
     oracles = [oracle for oracle in ORACLES if oracle.has(case)]

@@ -20,7 +20,7 @@ from protocol.schema import table
 from shim.demo.parts.jars import KAFKA
 from tests.examples import examples
 from tests.legacy.parts import KAFKA_1, KAFKA_3
-from tests.protocol.schemas import API_CASES, CASES, Case
+from tests.protocol.schemas import API_CASES, CASES, Case, each_version
 from tests.protocol_java.corpus import all_defaults, inside, samples, spoilt
 from tests.protocol_java.coverage import NEITHER_HAS, kafka_1_has
 from tests.protocol_java.oracle import RELEASES, Answer, Question, Read, Refused, ask
@@ -109,7 +109,7 @@ def header_version(case: Case) -> int | None:
     return None
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
+@each_version(CASES)
 def test_agreement(told: dict[str, Answers], case: Case) -> None:
     for release, answers in known_to(told, case):
         later = UNKNOWN_TO[release].get(case.cls, {})
@@ -122,7 +122,7 @@ def test_agreement(told: dict[str, Answers], case: Case) -> None:
             same_message(answer.values, message._replace(**later), table(*case))
 
 
-@pytest.mark.parametrize("case", [case for case in API_CASES if kafka_1_has(case)], ids=str)
+@each_version([case for case in API_CASES if kafka_1_has(case)])
 def test_agreement_with_hand_written_schemas(told_by_kafka_1: Answers, case: Case) -> None:
     # 1.1.1 fails over records that are null, which Kafka's message definitions allow in every version.
     shown = [message for message in messages(case) if "records=None" not in repr(message)]
@@ -135,7 +135,7 @@ def test_agreement_with_hand_written_schemas(told_by_kafka_1: Answers, case: Cas
         same_in_wire_order(answer.values, message, table(*case))
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
+@each_version(CASES)
 def test_the_same_defaults(told: dict[str, Answers], case: Case) -> None:
     for release, answers in known_to(told, case):
         for asked in (each for each in fresh(case) if each.case.cls not in DEFAULTS_OF_OUR_OWN):
