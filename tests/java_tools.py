@@ -24,6 +24,9 @@ CONSOLE_PRODUCER = "org.apache.kafka.tools.ConsoleProducer"
 CONSOLE_CONSUMER = "org.apache.kafka.tools.consumer.ConsoleConsumer"
 CONSUMER_GROUPS = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
 
+COMPILER_OPTIONS = ("-J-XX:+UseSerialGC", "-J-XX:TieredStopAtLevel=1")
+"""A compiler that lives for a second or two takes half of the processor time so."""
+
 _TIMEOUT_S = 60.0
 _STOP_TIMEOUT_S = 60.0
 _SHOWN = 4_000  # characters of its log in an exception
@@ -32,7 +35,7 @@ _SHOWN = 4_000  # characters of its log in an exception
 def compiled(jars: JarSet, source: Path, folder: Path) -> JarSet:
     """The jar set with the program behind it, compiled into the folder. Each start of the source is a compilation."""
     javac = java_executable().with_name("javac")
-    command = [str(javac), "-proc:none", "-cp", jars.class_path, "-d", str(folder), str(source)]
+    command = [str(javac), *COMPILER_OPTIONS, "-proc:none", "-cp", jars.class_path, "-d", str(folder), str(source)]
     subprocess.run(command, check=True, capture_output=True, text=True, timeout=_TIMEOUT_S)
     return replace(jars, jars=(*jars.jars, folder))
 

@@ -1,6 +1,5 @@
 """Real Kafka brokers from before KRaft, each with a ZooKeeper of its own, and the releases there are jar sets for."""
 
-import dataclasses
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -20,6 +19,7 @@ KAFKA_3: Final = "kafka-3.9.2"  # the last with ZooKeeper mode
 
 POM_FOLDERS.append(Path(__file__).with_name("poms"))
 
+_LOG4J: Final = Path(__file__).with_name("log4j.properties").absolute()
 _STARTED = " started (kafka.server.KafkaServer)"
 _POLL_S = 0.05
 
@@ -82,15 +82,16 @@ class LegacyBroker(Server):
 
     def _launched(self) -> Child:
         jars = jar_set(self.release)
-        # log4j 1.2 looks for its configuration on the class path.
-        jars = dataclasses.replace(jars, jars=(Path(__file__).parent, *jars.jars))
+        self._make_archive(jars, lambda folder: LegacyBroker(folder, self.release, stop_timeout=60.0))
         self.zookeeper.start()
         try:
             self._wait_forgotten()
             command = java_command(
                 *(jars, "kafka.Kafka", str(self._write_properties())),
                 heap_mb=self.heap_mb,
-                jvm_options=self._jvm_options,
+                record_archive=self._record_archive,
+                # log4j 1.2 would look for it on the class path, and no archive fits one with a folder.
+                jvm_options=(f"-Dlog4j.configuration={_LOG4J.as_uri()}", *self._jvm_options),
             )
             return Child(command, ready=_STARTED, log=self.log, cwd=self.folder)
         except BaseException:

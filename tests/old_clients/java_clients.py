@@ -15,6 +15,7 @@ from shim.demo.parts import JarSet, PartsUnavailable, cache_folder, jar_set
 from shim.demo.parts.cache import locked
 from shim.demo.parts.jars import POM_FOLDERS, java_executable
 from shim.demo.parts.jvm import java_command
+from tests.java_tools import COMPILER_OPTIONS
 from tests.legacy.parts import KAFKA_0_8, KAFKA_0_10, KAFKA_1
 from tests.old_clients.client import OldClient
 
@@ -24,6 +25,7 @@ CLIENTS_2: Final = "clients-2.8.2"
 
 _FOLDER: Final = Path(__file__).parent
 _SOURCES: Final = _FOLDER / "java"
+_LOG4J: Final = "log4j.properties"
 _SCALA: Final = ("ScalaProducer", "HighLevelConsumer", "SimpleReader")
 _WITH_ZOOKEEPER: Final = (KAFKA_0_8, KAFKA_0_10, KAFKA_1)  # as clients
 WITH_TRANSACTIONS: Final = (CLIENTS_0_11, KAFKA_1, CLIENTS_2)
@@ -39,10 +41,13 @@ def program(release: str, main_class: str) -> Callable[[], list[str]]:
 
     def command() -> list[str]:
         jars = jar_set(release)
-        # In front, so that log4j 1.2 finds its configuration, and no jar has classes of these names.
-        jars = dataclasses.replace(jars, jars=(_classes(jars), *jars.jars))
-        logging = "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"
-        return java_command(jars, main_class, heap_mb=_HEAP_MB, jvm_options=[logging])
+        classes = _classes(jars)
+        jars = dataclasses.replace(jars, jars=(*jars.jars, classes))  # behind them, so that their class archive fits
+        logging = [
+            "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
+            f"-Dlog4j.configuration={(classes / _LOG4J).as_uri()}",
+        ]
+        return java_command(jars, main_class, heap_mb=_HEAP_MB, jvm_options=logging)
 
     return command
 
@@ -55,7 +60,7 @@ def _classes(jars: JarSet) -> Path:
     if jars.name in WITH_TRANSACTIONS:
         names.append("OffsetsInTransaction")
     sources = [_SOURCES / f"{name}.java" for name in names]
-    settings = _SOURCES / "log4j.properties"
+    settings = _SOURCES / _LOG4J
     java = java_executable()
     of = hashlib.sha256("\0".join(map(str, (java, *jars.jars))).encode())
     for file in (*sources, settings):
@@ -72,7 +77,8 @@ def _compile(javac: Path, jars: JarSet, sources: list[Path], settings: Path, fol
         raise PartsUnavailable(f"no {javac}: the old clients are compiled with a JDK")
     with tempfile.TemporaryDirectory(dir=folder.parent) as parent:
         new = Path(parent) / "classes"
-        command = [str(javac), "-proc:none", "-nowarn", "-d", str(new), "-cp", jars.class_path, *map(str, sources)]
+        options = (*COMPILER_OPTIONS, "-proc:none", "-nowarn", "-d", str(new), "-cp", jars.class_path)
+        command = [str(javac), *options, *map(str, sources)]
         run = subprocess.run(
             command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=_COMPILE_TIMEOUT_S
         )

@@ -10,13 +10,18 @@ import pytest
 
 from shim.demo.parts import Broker
 from tests.conftest import TopicFactory
+from tests.legacy.parts import KAFKA_1
 from tests.old_clients.java_clients import WITH_TRANSACTIONS, program
 from tests.shim_process import Shim
 
 TIMEOUT_S = 60.0
 
 
-@pytest.mark.parametrize("release", WITH_TRANSACTIONS)
+@pytest.mark.parametrize(
+    "release",
+    # This one's requests have the versions of 0.11's.
+    [pytest.param(each, marks=pytest.mark.soak) if each == KAFKA_1 else each for each in WITH_TRANSACTIONS],
+)
 def test_the_first_commit_in_a_transaction(
     release: str, broker: Broker, make_topic: TopicFactory, group: str, tmp_path: Path, fresh_name: Callable[[], str]
 ) -> None:
