@@ -11,9 +11,9 @@ from tests.differential.checking import Report, check
 from tests.differential.pair import USUAL, Pair, pair_with
 from tests.differential.steps import Timing
 
-SHORT_SEQUENCES = 100
-SHORT_DELAYED = 6
-SHORT_ON_TOPICS = 40
+SHORT_SEQUENCES = 60
+SHORT_DELAYED = 4
+SHORT_ON_TOPICS = 20
 SOAK_PARTS = 20
 SOAK_SEQUENCES = 500
 SOAK_FIRST = 1_000_000

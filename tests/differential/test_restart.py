@@ -11,7 +11,7 @@ from tests.differential.steps import Timing
 from tests.shim_process import Shim
 
 FIRST = 5_000
-SEQUENCES = 50
+SEQUENCES = 30
 LOST = {ErrorCode.UNKNOWN_MEMBER_ID.name, ErrorCode.ILLEGAL_GENERATION.name}
 """What honest clients meet after it, whose generation had no assignment yet."""
 
