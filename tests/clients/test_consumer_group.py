@@ -128,8 +128,9 @@ def _lines(numbers: Iterable[int]) -> list[str]:
 
 def _all_read(members: Sequence[Program], count: int) -> bool:
     """Whether the members have read `count` different records together."""
-    read = [record[:2] for member in members for record in member.records]
-    return len(read) >= count and len(set(read)) >= count
+    if sum(len(member.records) for member in members) < count:
+        return False  # it is asked at each record
+    return len({record[:2] for member in members for record in member.records}) >= count
 
 
 def _offsets_after(members: Sequence[Program]) -> dict[int, int]:
