@@ -23,6 +23,7 @@ from protocol.errors import ErrorCode
 from protocol.group_kinds import CLASSIC, OTHER_KINDS
 from shim.api import (
     api_versions,
+    commits_in_a_row,
     delete_groups,
     describe_cluster,
     describe_groups,
@@ -150,7 +151,7 @@ TABLE: Final[tuple[Route, ...]] = (
         offset_commit,
         commits.OFFSET_COMMIT,
         OneGroup(opens=CLASSIC, change=COMMIT, seen=by_either, newer={0: Newer(2), 1: Newer(2)}),
-        offset_commit.several,
+        commits_in_a_row.several,
     ),
     _about_many(
         offset_fetch,

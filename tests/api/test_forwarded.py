@@ -24,8 +24,7 @@ from protocol.messages import (
 )
 from protocol.own.between_shims import Hello
 from protocol.own.state_log import Step
-from shim.api import EntrustedRequests, Services
-from shim.api import offset_commit as offset_commit_handler
+from shim.api import EntrustedRequests, Services, commits_in_a_row
 from shim.api.route import Route
 from shim.api.table import TO_OWNERS, TO_WORKERS
 from shim.coordinator import GroupCoordinator
@@ -320,7 +319,7 @@ async def test_commits_that_come_together(at_once: bool) -> None:
     frames = [offset_commit.API.request_frame(8, number, "me", commit_of(THERE, "t")) for number in range(3)]
     row = b"".join(frames)
     client = Client()
-    assert offset_commit_handler.several(to, client, row, 0, 64) == len(row)
+    assert commits_in_a_row.several(to, client, row, 0, 64) == len(row)
     was_paused = client.paused
     await client.followed
     assert (was_paused, client.paused) == (True, False)
@@ -337,7 +336,7 @@ async def test_commits_that_come_together_are_refused_together() -> None:
     to, _ = await shared(Untouched(), ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, NO_AUTHORIZER)
     row = b"".join(offset_commit.API.request_frame(8, number, "me", commit_of(THERE, "t")) for number in range(3))
     client = Client()
-    assert offset_commit_handler.several(to, client, row, 0, 64) == len(row)
+    assert commits_in_a_row.several(to, client, row, 0, 64) == len(row)
     await client.followed
     (answers,) = client.answered
     assert answers.count(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS.to_bytes(2, "big")) == 3
@@ -505,7 +504,7 @@ async def test_answers_that_are_not_those_to_a_row_do_not_reach_the_client(
     to = await misanswering(misanswer)
     row = b"".join(offset_commit.API.request_frame(8, number, "me", commit_of(THERE, "t")) for number in range(3))
     client = Client()
-    assert offset_commit_handler.several(to, client, row, 0, 64) == len(row)
+    assert commits_in_a_row.several(to, client, row, 0, 64) == len(row)
     await client.followed
     (answers,) = client.answered
     found = [offset_commit.API.parse_response(8, frame, 4) for frame in split(answers, 3)]
