@@ -6,7 +6,7 @@ import time
 from typing import Final, NamedTuple
 
 _MOST: Final = 100_000
-"""Members of which that is known."""
+"""Members of which that is known: the ones that were heard of last."""
 
 
 class Seen(NamedTuple):
@@ -26,8 +26,9 @@ class MembersSeen:
         """A request of a member has come."""
         if not member_id:
             return
+        self._last.pop((group_id, member_id), None)  # so that it goes to the end
         if len(self._last) >= _MOST:
-            self._last.clear()
+            del self._last[next(iter(self._last))]
         self._last[group_id, member_id] = Seen(time.monotonic(), generation)
 
     def seen(self, group_id: str, member_id: str, within_seconds: float) -> Seen | None:
