@@ -8,6 +8,7 @@ that failed is run again. The report names commit, date and machine, and each te
 from __future__ import annotations
 
 import datetime
+import hashlib
 import json
 import os
 import platform
@@ -85,8 +86,13 @@ def _tests(marked: str, chosen: list[str]) -> list[str]:
 
 
 def _commit() -> str:
-    changed = _output("git", "status", "--porcelain", "--", "pipeline", "protocol", "shim", "tests")
-    return _output("git", "rev-parse", "--short=12", "HEAD").strip() + ("+changes" if changed else "")
+    """With what is not committed: another change of it is another code."""
+    head = _output("git", "rev-parse", "--short=12", "HEAD").strip()
+    of_code = ("--", "compat", "pipeline", "protocol", "pyproject.toml", "requirements*.lock", "shim", "tests")
+    if not _output("git", "status", "--porcelain", *of_code):
+        return head
+    changes = _output("git", "diff", "HEAD", *of_code) + _output("git", "ls-files", "--others", "--exclude-standard")
+    return f"{head}+{hashlib.sha256(changes.encode()).hexdigest()[:8]}"
 
 
 def _machine() -> str:
@@ -118,6 +124,7 @@ def rows_of(page: str) -> dict[str, Row]:
 
 
 def rows_of_run(done: Mapping[str, Result], newest: str) -> dict[str, Row]:
+    """Of all that was run at one commit, be it in several runs."""
     rows: dict[str, Row] = {}
     for name, result in done.items():
         test = name.partition("[")[0]
@@ -125,6 +132,12 @@ def rows_of_run(done: Mapping[str, Result], newest: str) -> dict[str, Row]:
         failed = before.failed + (result["outcome"] != PASSED)
         rows[test] = Row(test, before.runs + 1, failed, before.seconds + result["seconds"], newest)
     return rows
+
+
+def merged(before: Mapping[str, Row], run: Mapping[str, Row]) -> dict[str, Row]:
+    """What failed stays until it was run again with as many parameters."""
+    kept = {test: row for test, row in before.items() if row.failed and test in run and run[test].runs < row.runs}
+    return {**before, **run, **kept}
 
 
 def page_of(rows: Mapping[str, Row], machine: str) -> str:
@@ -135,7 +148,7 @@ def page_of(rows: Mapping[str, Row], machine: str) -> str:
 def _report(commit: str, done: Mapping[str, Result]) -> None:
     today = datetime.datetime.now(tz=datetime.UTC).date().isoformat()
     rows = rows_of(REPORT.read_text()) if REPORT.exists() else {}
-    rows |= rows_of_run(done, f"{today}, {commit}")
+    rows = merged(rows, rows_of_run(done, f"{today}, {commit}"))
     there = {test: row for test, row in rows.items() if (ROOT / test.partition("::")[0].partition(",")[0]).exists()}
     REPORT.write_text(page_of(there, _machine()))
 
