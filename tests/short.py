@@ -51,7 +51,7 @@ BESIDE: Final = (
     ("pipeline",),
     ("protocol",),
     ("log", "log_format"),
-    ("api", "client", "coordinator", "following", "runtime", "security"),
+    ("api", "client", "coordinator", "disk_log", "following", "runtime", "security", "terminal"),
     (
         *("config", "logs", "metrics", "net", "packaging", "tls", "upstream"),
         *("test_config.py", "test_counted.py", "test_hung.py", "test_listener_config.py", "test_parts_end.py"),

@@ -2,7 +2,7 @@
 
 `backend.py` is the door. `opening.py` opens the log, `loading.py` reads partitions back, `writer.py` writes what is
 decided of them, in `writing_thread.py`, and `cleaning_thread.py` compacts it. Where it ends, for snapshots, says
-`ends.py`.
+`ends.py`; the history is read by `history.py`.
 """
 
 from shim.disk_log.backend import DiskBackend

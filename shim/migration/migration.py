@@ -24,7 +24,7 @@ from shim.migration.mirror.guard import Guard
 from shim.migration.moving.hand_over import HandOver
 from shim.migration.moving.locks import GroupLocks
 from shim.migration.moving.stepping import Stepping
-from shim.migration.next_step import NEXT, after, before
+from shim.migration.next_step import NEXT
 from shim.migration.reader import GroupReader
 from shim.migration.stores import Stores
 from shim.migration.words import (
@@ -177,22 +177,19 @@ class Migration:
 
     async def advance(self, group: str, cause: str) -> GroupStatus:
         """One step on. Raises Refused, NotKnown."""
-        to = after(group, self._known_step(group))
-        rejoin = 0
-        if to is None:
-            rejoin = await self._give_back(group, cause)
-        else:
-            await self._stepping.move(group, to, cause)
-        return await self._moved(group, rejoin)
+        return await self._move(group, "advance", cause)
 
     async def rollback(self, group: str, cause: str) -> GroupStatus:
         """One step back. Raises Refused, NotKnown."""
+        return await self._move(group, "rollback", cause)
+
+    async def _move(self, group: str, move: StepMove, cause: str) -> GroupStatus:
         step = self._known_step(group)
         from_zookeeper = self._reader.coordinator(group).from_zookeeper(group)
-        to = before(group, step, from_zookeeper=from_zookeeper)
+        to = NEXT[move](group, step, from_zookeeper)
         rejoin = 0
         if to is None:
-            rejoin = await self._give_back(group, cause)
+            rejoin = await self._hand_over.give_back(group, cause, from_zookeeper=from_zookeeper)
         elif step is None:
             rejoin = await self._take_over(group, to, cause, from_zookeeper=True)
         else:
@@ -202,10 +199,6 @@ class Migration:
     async def _take_over(self, group: str, step: Step, cause: str, *, from_zookeeper: bool) -> int:
         await self._beside_shims.refuse(group)
         return await self._hand_over.take_over(group, step, cause, from_zookeeper=from_zookeeper)
-
-    async def _give_back(self, group: str, cause: str) -> int:
-        from_zookeeper = self._reader.coordinator(group).from_zookeeper(group)
-        return await self._hand_over.give_back(group, cause, from_zookeeper=from_zookeeper)
 
     async def _moved(self, group: str, rejoin: int) -> GroupStatus:
         """``rejoin``: how many members were in it, and are yet to find whose it is now."""

@@ -101,7 +101,7 @@ class Flight:
         self.begin(partition, timeout_seconds).add_state(records)
 
     def begin(self, partition: int, timeout_seconds: float) -> PartitionRecords:
-        """It flies for this partition, too, if there is nothing to write."""
+        """The partition's answers wait for this flight from here on, also where it has nothing to write."""
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(timeout_seconds, self._time_out)
         of_partition = self.records.get(partition)

@@ -26,7 +26,7 @@ RELOAD_RETRY_SECONDS: Final = 1.0
 
 
 class Keeper:
-    """Whose a partition is, and whether it is to be tried again, others write into it; what follows is done here."""
+    """Loads and releases partitions, as :attr:`Partition.is_ours` and ``unavailable`` ask for, which others set."""
 
     def __init__(
         self,

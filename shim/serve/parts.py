@@ -158,18 +158,18 @@ class Parts:
         # What clients meet.
         services = [
             Services(
-                runtime,
-                cluster,
-                self._ports(each),
-                OFFERED,
-                self.transactions,
-                self.topics,
-                self.authorizer,
-                placements,
-                stores,
-                peers,
-                () if self.between is None else self.between.others,
-                elsewhere,
+                runtime=runtime,
+                cluster=cluster,
+                ports=self._ports(each),
+                offered=OFFERED,
+                transactions=self.transactions,
+                topics=self.topics,
+                authorizer=self.authorizer,
+                placements=placements,
+                stores=stores,
+                peers=peers,
+                others=() if self.between is None else self.between.others,
+                elsewhere=elsewhere,
             )
             for each in given.listening
         ]

@@ -99,7 +99,7 @@ class FirstContact:
     async def find_out_soon(self, group_id: str, within_seconds: float) -> ErrorCode:
         """As :meth:`find_out`, of one that nothing makes, for who does not wait for much longer. Raises UpstreamError,
         which names a broker that has not answered by then, and TimeoutError where more than one is waited for."""
-        await self._cluster_groups.described(group_id, within_seconds)
+        await self._cluster_groups.described(group_id, within_seconds)  # raises early, and says of which broker
         async with asyncio.timeout(_FOUND_OUT_SECONDS):
             return await self.find_out(group_id, None)
 

@@ -73,7 +73,8 @@ class GroupLocks:
             self._cluster_groups.forget(group)
             raise Refused(f"group {group}: the cluster cannot be asked: {error}") from error
         except StoreError as error:
-            raise Refused(str(error) if group in str(error) else f"group {group}: {error}") from error
+            names_it = str(error).startswith((f"group {group}:", f"group {group!r}:"))
+            raise Refused(str(error) if names_it else f"group {group}: {error}") from error
         finally:
             # Whoever asked for it may go away, or be told that the log does not answer: the group is nobody's until it
             # is certain whose it is, by what is on disk.
