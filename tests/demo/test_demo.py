@@ -171,6 +171,8 @@ def clone(tmp_path: Path) -> Path:
 def _made(clone: Path, environment: dict[str, str]) -> str:
     make = shutil.which("make")
     assert make is not None
+    # As from a terminal: what a make that runs the tests has left is told of in a line of its own.
+    environment = {name: value for name, value in environment.items() if name not in ("MAKEFLAGS", "MAKELEVEL")}
     done = subprocess.run(
         [make, "-C", str(clone), "demo", f"PYTHON={sys.executable}"],
         env=environment,

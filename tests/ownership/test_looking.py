@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
+from typing import Final
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
@@ -35,6 +36,10 @@ def in_groups(admin: str, *args: str) -> Result:
     return offset_shim("groups", *args, "--admin", admin)
 
 
+SHARED_OUT_S: Final = 180.0
+"""Three shims begin at once, beside whatever else the machine has to do."""
+
+
 def tells_of(admin: str, others: Sequence[str]) -> bool:
     how = "(clients' addresses; ask each one's --admin)"
     told = rf"this shim has \d+ of {PARTITIONS} partitions; others: {', '.join(others)} {re.escape(how)}\n"
@@ -54,7 +59,8 @@ def test_all_groups_at_any_shim(cluster: Cluster, make_topic: TopicFactory, tmp_
         for shim, admin in zip(shims, admins, strict=True):
             others = sorted(each.bootstrap for each in shims if each is not shim)
             # One that has no partitions, as the last one at first, is not named.
-            wait_until(partial(tells_of, admin, others), "all have their share")
+            said = partial(in_groups, admin, "list")
+            wait_until(partial(tells_of, admin, others), said, SHARED_OUT_S)
         with GroupCommands(tmp_path / "group-commands") as group_commands:
             for shim in shims:
                 listed = group_commands.run(shim.bootstrap, "--list").text.split()
