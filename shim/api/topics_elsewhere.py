@@ -20,7 +20,7 @@ from protocol.wire import ZERO_UUID
 from shim.api.call import SIZE_FIELD, Call, Served, Services
 from shim.api.route import Route
 from shim.following import Topics
-from shim.forwarding import Failed, Peer, Peers, Request
+from shim.forwarding import Broken, Failed, Peer, Peers, Request
 
 VERSIONS: Final = (9, 12)
 FIRST_WITH_IDS: Final = 10
@@ -84,7 +84,7 @@ class TopicsElsewhere:
         finally:
             if forwarded is not None:
                 forwarded.withdraw()
-        return {topic.name for topic in response.topics if topic.name is not None}
+        return ids.keys() & {topic.name for topic in response.topics}
 
 
 class _Answer:
@@ -94,7 +94,7 @@ class _Answer:
         self.frame: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
 
     def ask(self, question: int, frame: bytes, *, prompt: bool) -> None:
-        raise AssertionError("no client's broker is asked about topics")
+        raise Broken("it asks a broker in the name of a client that there is not")
 
     def begun(self) -> None:
         return

@@ -21,6 +21,7 @@ from collections.abc import Collection, Iterable, Mapping
 from protocol.wire import ZERO_UUID
 from shim.config import Settings
 from shim.following.topics.doubts import TopicInDoubt
+from shim.following.topics.looks import TopicLooks
 from shim.following.topics.lookup import TopicLookup
 from shim.following.topics.pace import Pace
 from shim.following.topics.refresh import TopicRefresh
@@ -36,10 +37,10 @@ class Topics:
 
     def __init__(self, cluster_topics: ClusterTopics, settings: Settings, pace: Pace | None = None) -> None:
         self._pace = pace or Pace()
-        self._cluster_topics = cluster_topics
         self._table = TopicTable()
         self._doubts = self._table.doubts
         self._lookup = TopicLookup(cluster_topics, self._table.saw)
+        self._looks = TopicLooks(cluster_topics)
         interval_seconds = settings.topology_refresh_interval_ms / 1000
         self._refresh = TopicRefresh(cluster_topics, self._table, interval_seconds, self._pace)
         self._settlement = TopicSettlement(cluster_topics, self._table, self._pace)
@@ -123,7 +124,7 @@ class Topics:
         names = [name for name in ids if self._table.concerns(name)]
         if not names:
             return set()
-        views = await self._cluster_topics.each(names)
+        views = await self._looks.each(names)
         shown: dict[str, set[bytes]] = {} if views else {name: set() for name in names}
         for view in views:
             for name, topic in view.items():
