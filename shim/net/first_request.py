@@ -1,4 +1,5 @@
-"""What the first bytes of a connection say of the client, pure: for the list of clients, and for nothing else."""
+"""What the first bytes of a connection say of the client, pure: for the list of clients, and to know connections of
+the shim's own that come back to it."""
 
 from __future__ import annotations
 
@@ -25,6 +26,7 @@ class FirstRequest(NamedTuple):
     """``kind``: ``api_key << 16 | api_version``. ``client_id``: "" where there is none."""
 
     kind: int
+    correlation_id: int
     client_id: str
 
     @property
@@ -36,8 +38,9 @@ def first_request(data: bytes | memoryview) -> FirstRequest | None:
     """The request that ``data`` begins with; None where that is too little to tell, and more will come."""
     if len(data) < _HEAD.size:
         return None
-    _, api_key, api_version, _, size = _HEAD.unpack_from(data)
+    _, api_key, api_version, correlation_id, size = _HEAD.unpack_from(data)
     end = _HEAD.size + min(max(size, 0), _LONGEST_ID)
     if len(data) < end:
         return None
-    return FirstRequest(api_key << 16 | api_version, bytes(data[_HEAD.size : end]).decode("utf-8", "replace"))
+    client_id = bytes(data[_HEAD.size : end]).decode("utf-8", "replace")
+    return FirstRequest(api_key << 16 | api_version, correlation_id, client_id)

@@ -30,7 +30,7 @@ from shim.net.which_client import WhichClient
 from shim.security.principals import UNKNOWN, shown
 from shim.security.rights import Rights
 from shim.tls import context_for_brokers
-from shim.upstream import READ_BUFFER
+from shim.upstream import READ_BUFFER, is_own
 
 log = logging.getLogger(__name__)
 
@@ -38,6 +38,11 @@ Rewrite = Callable[[Services, int, bytes], bytes | Coroutine[Any, Any, bytes]]
 
 # What a read may bring beside the bytes of a request that is passed on: it is kept while no further request is taken.
 READ_BEHIND = 65_536
+
+_COMES_BACK = (
+    "it is one of this shim's own to the cluster, led back here by --bootstrap-servers or by an address that a broker "
+    "gives out: the shim needs addresses of the brokers that clients are not moved by"
+)
 
 # How long a connection that the shim has closed may take to carry what was written before.
 LINGER_SECONDS = 10.0
@@ -150,7 +155,12 @@ class ClientSession(asyncio.BufferedProtocol):
         if self._closed or (self._draining and not self._requests.mid_request):
             return
         if self._which.is_beginning:
-            self._which.begins(data, ROUTES, self.client_host, self.principal)
+            first = self._which.begins(data, ROUTES, self.client_host, self.principal)
+            if first is not None and is_own(
+                first.kind >> 16, first.kind & 0xFFFF, first.correlation_id, first.client_id
+            ):
+                self._close(_COMES_BACK)
+                return
         self._feed(data)
 
     def pause_writing(self) -> None:

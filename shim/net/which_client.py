@@ -6,7 +6,7 @@ from collections.abc import Container
 
 from shim.metrics import ClientKind, Said
 from shim.metrics.clients import ClientsSeen, software_of
-from shim.net.first_request import MOST_BYTES, first_request
+from shim.net.first_request import MOST_BYTES, FirstRequest, first_request
 
 
 class WhichClient:
@@ -24,18 +24,20 @@ class WhichClient:
         self.requests = clients.arriving
         """Where the connection's requests are counted now: by ``api_key << 16 | api_version``."""
 
-    def begins(self, data: bytes | memoryview, known: Container[int], host: str, principal: str) -> None:
+    def begins(self, data: bytes | memoryview, known: Container[int], host: str, principal: str) -> FirstRequest | None:
         """With the connection's first bytes, which may come one by one. Who asks for ApiVersions in a version that has
-        room for it is about to say what software it is. ``known``: requests that there are."""
+        room for it is about to say what software it is. ``known``: requests that there are. Gives the first request,
+        once that is there."""
         self._beginning += bytes(data[: MOST_BYTES - len(self._beginning)])
         first = first_request(self._beginning)
         if first is None:
-            return
+            return None
         self._beginning = b""
         self.is_beginning = False
         self._client_id = first.client_id
         if first.kind in known and not first.may_name_software:
             self._is(Said("", "", first.client_id), host, principal)
+        return first
 
     def is_software(self, name: str, version: str, host: str, principal: str) -> bool:
         """So it says, and whether that counts: it cannot be another one after that."""

@@ -3,6 +3,7 @@
 from shim.upstream.acls import NO_ACLS
 from shim.upstream.cluster import Cluster
 from shim.upstream.cluster_topics import ClusterTopics, Topic
+from shim.upstream.connection import is_own
 from shim.upstream.errors import AuthenticationFailed, UpstreamError, reason_of
 from shim.upstream.kept_log_ends import LogEnds
 from shim.upstream.link import BrokerLink
@@ -28,6 +29,7 @@ __all__ = [
     "TopicUnknown",
     "UpstreamError",
     "before_each_turn",
+    "is_own",
     "readdressed",
     "reason_of",
     "stable_choice",

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 import socket
 import struct
 import time
 from contextlib import suppress
+from functools import cache
 from typing import Any, Final, TypeVar, cast
 
 from protocol.api import Api
@@ -18,6 +20,8 @@ from shim.upstream.credentials import present
 from shim.upstream.errors import AuthenticationFailed, Unanswered, UpstreamError, reason_of
 
 CLIENT_ID = "offset-shim"
+_FIRST_VERSION: Final = 0
+"""Of ApiVersions: every broker since 0.10 answers it, whatever else it has."""
 # A Metadata response of a hundred thousand partitions is some tens of megabytes.
 MAX_RESPONSE_BYTES = 256 * 1024 * 1024
 # Of the time that a broker gives to a session: then the shim authenticates again, before its next question.
@@ -31,6 +35,20 @@ _HTTP: Final = int.from_bytes(b"HTTP")
 
 Request = TypeVar("Request", bound=tuple[Any, ...])
 Response = TypeVar("Response", bound=tuple[Any, ...])
+
+
+@cache
+def _begins_with() -> int:
+    """The correlation id of each connection's first request: one of this process, so that it knows its own connections
+    where they come back to it. Not chosen before it is asked for, as a process may be a copy of another."""
+    return secrets.randbelow(1 << 31)
+
+
+def is_own(api_key: int, api_version: int, correlation_id: int, client_id: str) -> bool:
+    """Whether a connection that begins so is one of this process to a broker: somebody has led it back here, by a name,
+    or an address that is translated, of which no look at this machine's own addresses could tell."""
+    asked = (api_key, api_version, correlation_id, client_id)
+    return asked == (api_versions.API.key, _FIRST_VERSION, _begins_with(), CLIENT_ID)
 
 
 class _Stream(asyncio.StreamReaderProtocol):
@@ -55,7 +73,7 @@ class BrokerConnection:
         self._settings = settings
         self._authenticates = settings.brokers_authenticate
         self._session_ends_at: float | None = None
-        self._correlation_id = 0
+        self._correlation_id = _begins_with() - 1
         self._ranges: dict[int, tuple[int, int]] = {}
         self._reader: asyncio.StreamReader | None = None
         self._writer: asyncio.StreamWriter | None = None
@@ -68,8 +86,7 @@ class BrokerConnection:
         except (OSError, ValueError, OverflowError) as error:  # the last two: an address that cannot be one
             raise UpstreamError(f"{self.address}: {reason_of(error)}") from error
         try:
-            # v0 is what every broker since 0.10 answers, whatever else it has.
-            answer = await self._ask(api_versions.API, api_versions.ApiVersionsRequest(), 0)
+            answer = await self._ask(api_versions.API, api_versions.ApiVersionsRequest(), _FIRST_VERSION)
             self._ranges = {key.api_key: (key.min_version, key.max_version) for key in answer.api_keys}
             if self._authenticates:
                 await self._authenticate()

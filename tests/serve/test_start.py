@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
+import psutil
 import pytest
 
 from protocol.errors import ErrorCode
@@ -31,6 +32,7 @@ from shim.net.own_ports import leads_to
 from shim.serve import CannotStart, check_ports
 from tests import commands
 from tests.admin.live.running import offset_shim
+from tests.faults.relay import Relay
 from tests.serve.test_connections import commit, commit_request, committed
 from tests.shim_process import Shim
 from tests.wire import WireClient
@@ -130,6 +132,29 @@ def test_brokers_that_are_the_shim_itself(tmp_path: Path) -> None:
         f"Error: localhost:{port} of --bootstrap-servers is where this shim listens itself (127.0.0.1:{port}): "
         "name the brokers"
     )
+
+
+def test_an_address_that_is_translated_to_the_shims_own(tmp_path: Path) -> None:
+    """As of a name, or a virtual address, that clients are moved by: no address of this machine tells. Each connection
+    would make another one, without end."""
+    port, moved = free_port_range(4), free_port_range(1)
+    lines: list[str] = []
+    told = {"led back here": threading.Event(), "no broker can be reached": threading.Event()}
+
+    def on_line(line: str) -> None:
+        lines.append(line)
+        for what, event in told.items():
+            if what in line:
+                event.set()
+
+    with Relay({moved: port}):
+        child = Child(serve(tmp_path / "data", f"127.0.0.1:{moved}", port), ready="offset-shim ready", on_line=on_line)
+        try:
+            assert all(event.wait(TIMEOUT_SECONDS) for event in told.values()), lines
+            assert psutil.Process(child.pid).num_fds() < 100
+        finally:
+            child.stop(TIMEOUT_SECONDS)
+    assert sum("led back here" in line for line in lines) == 1
 
 
 @pytest.mark.parametrize(
