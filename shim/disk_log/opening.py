@@ -13,7 +13,9 @@ from protocol.partition import OFFSETS_TOPIC
 from shim.config import Settings
 from shim.log import DataDir, LogSettings, OffsetsLog, Share
 from shim.log.disk.files import Files
+from shim.log.disk.layout import ANY_SEGMENT
 from shim.log.disk.open_files import allow_open_files
+from shim.log.journal.journal import JOURNAL_NAME
 
 log = logging.getLogger(__name__)
 
@@ -41,9 +43,9 @@ def open_log(
 
 
 def open_whole(data_dir: Path, settings: Settings, held: DataDir | None = None, *, says_new: bool = True) -> OffsetsLog:
-    """Likewise, by who is about to serve it. ``says_new``: whether that it is new is to be told. Raises as
-    :func:`open_log`, and OSError."""
-    is_new = says_new and not (data_dir / f"{OFFSETS_TOPIC}-0").exists()
+    """Likewise, by who is about to serve it. ``says_new``: whether that it is new is to be told, at each start until
+    something was written: the first one may have been in vain. Raises as :func:`open_log`, and OSError."""
+    is_new = says_new and not _was_written(data_dir)
     offsets_log = open_log(data_dir, settings, held=held)
     if is_new:
         log.warning(
@@ -52,6 +54,12 @@ def open_whole(data_dir: Path, settings: Settings, held: DataDir | None = None, 
             data_dir.resolve(),
         )
     return offsets_log
+
+
+def _was_written(data_dir: Path) -> bool:
+    """What a power failure has taken from the segments is in the journal."""
+    in_segments = (segment.stat().st_size for segment in data_dir.glob(f"*/{ANY_SEGMENT}"))
+    return (data_dir / JOURNAL_NAME).exists() or any(in_segments)
 
 
 def open_share(

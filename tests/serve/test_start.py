@@ -392,10 +392,12 @@ def test_a_damaged_log(broker: Broker, tmp_path: Path, group: str) -> None:
 
 
 def test_a_data_directory_that_is_new_is_said_to_be(tmp_path: Path) -> None:
-    """It may be a typo, and then every group would begin anew."""
+    """It may be a typo, and then every group would begin anew; and who begins it again and again is told each time."""
     (tmp_path / "data").mkdir()
     told = []
-    for _ in range(2):
+    for records in ([], [], [(encode_key(OffsetCommitKey("g", "t", 0)), encode_value(OffsetCommitValue(1)))]):
+        if records:
+            write_log(tmp_path / "data", list(records))
         lines: list[str] = []
         port = free_port_range(1)
         child = Child(
@@ -407,4 +409,4 @@ def test_a_data_directory_that_is_new_is_said_to_be(tmp_path: Path) -> None:
         finally:
             child.kill()
         told.append(any(f"data directory {(tmp_path / 'data').resolve()} is new: groups" in line for line in lines))
-    assert told == [True, False]
+    assert told == [True, True, False]

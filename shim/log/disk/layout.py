@@ -18,6 +18,9 @@ from shim.log.disk.files import Files
 from shim.log.disk.names import give_anew
 from shim.log.errors import LogError
 
+ANY_SEGMENT: Final = "[0-9]*.log"
+"""A pattern of files that segments fit."""
+
 _SEGMENT_NAME: Final = re.compile(r"(\d{20})\.log")
 _PARTITION_NAME: Final = re.compile(r"([A-Za-z0-9._-]+)-(0|[1-9]\d{0,8})")
 
