@@ -6,7 +6,7 @@ back; one that the cluster knew goes from there to `kafka`, and back there.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 
 from protocol.errors import ErrorCode
 from protocol.own.state_log import Hands, Step
@@ -60,9 +60,10 @@ class Migration:
         guard: Guard,
         settings: Settings,
         followed: Callable[[str], Awaitable[bool]],
+        uncertain: Callable[[Collection[str]], Awaitable[Sequence[str]]],
         clock: Clock,
     ) -> None:
-        """``followed``: as for :class:`Placements`."""
+        """``followed``: as for :class:`Placements`. ``uncertain``: as for :class:`HandOver`."""
         self._runtime = runtime
         self._cluster_groups = cluster_groups
         self._placements = placements
@@ -70,7 +71,7 @@ class Migration:
         self._reader = reader = GroupReader(runtime, cluster_groups, placements)
         self._hindrances = Hindrances(placements, reader)
         locks = GroupLocks(runtime, cluster_groups, placements, reader, settings)
-        self._hand_over = HandOver(locks, reader, self._hindrances, cluster_groups, stores.mirror, followed)
+        self._hand_over = HandOver(locks, reader, self._hindrances, cluster_groups, stores.mirror, followed, uncertain)
         self._stepping = Stepping(locks, reader, stores)
         self._beside_shims = BesideShims(cluster_groups, settings)
         self._statuses = Statuses(runtime, cluster_groups, placements, reader, stores, guard, clock)

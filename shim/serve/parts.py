@@ -130,7 +130,8 @@ class Parts:
         patient = ClusterGroups(asked, _LOOK_PATIENCE_SECONDS)
         self.placements = placements = Placements(runtime, patient, settings, passed_by, self.lookup)
         self.migration = Migration(
-            runtime, cluster_groups, placements, stores, self.lookup, self.guard, settings, passed_by, clock
+            *(runtime, cluster_groups, placements, stores, self.lookup, self.guard, settings),
+            *(passed_by, self.topics.uncertain, clock),
         )
         self.groups = Groups(
             runtime, logs.history, clock, placements, stores, cluster_groups, asked, self._cluster_topics

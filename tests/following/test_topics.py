@@ -12,7 +12,7 @@ import pytest
 from protocol.wire import ZERO_UUID
 from shim.following import TopicInDoubt, Topics
 from shim.runtime import OffsetsOfTopics
-from shim.upstream import Topic
+from shim.upstream import Topic, UpstreamError
 from shim.upstream.cluster_topics import View
 from tests.following.believed import QUICK, Brokers, topics_of
 from tests.waiting import until
@@ -717,3 +717,67 @@ async def test_while_offsets_are_deleted_none_is_committed_even_when_nobody_can_
         offsets.may_delete.set()
         await until(lambda: not topics.blocked(None))
         assert await topics.partitions_of([NAME]) == {NAME: None}
+
+
+# -- before offsets are given away
+
+
+async def test_what_was_committed_for_the_old_topic_has_gone_when_it_is_said_to_be_certain() -> None:
+    brokers, offsets = Brokers(2), Offsets(NAME)
+    brokers.make(NAME, A)
+    topics = topics_of(brokers)
+    assert await topics.uncertain([NAME]) == []
+    brokers.make(NAME, B)
+    async with looking(topics, offsets):
+        assert await topics.uncertain([NAME]) == []
+        assert offsets.names == set()
+
+
+async def test_so_it_has_of_one_that_is_gone() -> None:
+    brokers, offsets = Brokers(2), Offsets(NAME)
+    brokers.make(NAME)
+    topics = topics_of(brokers)
+    await topics.uncertain([NAME])
+    brokers.delete(NAME)
+    async with looking(topics, offsets):
+        assert await topics.uncertain([NAME]) == []
+        assert offsets.names == set()
+
+
+async def test_it_is_not_certain_while_the_offsets_are_being_deleted() -> None:
+    brokers, offsets = Brokers(2), Offsets(NAME)
+    offsets.may_delete.clear()
+    brokers.make(NAME, A)
+    topics = topics_of(brokers)
+    await topics.uncertain([NAME])
+    brokers.make(NAME, B)
+    async with looking(topics, offsets):
+        assert await topics.uncertain([NAME, "others"]) == [NAME]
+
+
+@pytest.mark.parametrize("there", [True, False], ids=["another one", "none"])
+async def test_it_is_not_while_the_brokers_do_not_agree(there: bool) -> None:
+    brokers = Brokers(3)
+    brokers.make(NAME, A)
+    topics = topics_of(brokers, QUICK._replace(doubt=60.0))
+    async with looking(topics, Offsets(NAME)):
+        await topics.uncertain([NAME])
+        brokers.delete(NAME, at=[2])
+        if there:
+            brokers.make(NAME, B, at=[2])
+        assert await topics.uncertain([NAME]) == [NAME]
+
+
+async def test_what_was_never_seen_is_not_in_doubt() -> None:
+    """Nor what nobody may tell the shim of: what it gives away of that is refused where it is given."""
+    brokers = Brokers(2)
+    brokers.unclear = {"secret"}
+    assert await topics_of(brokers).uncertain([NAME, "secret", "not a topic"]) == []
+
+
+async def test_nothing_is_certain_where_too_few_brokers_answer() -> None:
+    brokers = Brokers(2)
+    brokers.make(NAME)
+    brokers.down = {1}
+    with pytest.raises(UpstreamError):
+        await topics_of(brokers).uncertain([NAME])

@@ -56,7 +56,7 @@ def migration_of(coordinator: GroupCoordinator) -> Migration:
     guard: Any = SimpleNamespace(alarm=lambda _: "")
     settings, there = Settings(), SimpleNamespace(all_described=nobody_there)
     placements = Placements(runtime, there, settings, there, there)  # type: ignore[arg-type]
-    return Migration(runtime, there, placements, stores, there, guard, settings, there, Clock())  # type: ignore[arg-type]
+    return Migration(runtime, there, placements, stores, there, guard, settings, there, there, Clock())  # type: ignore[arg-type]
 
 
 async def test_their_status() -> None:

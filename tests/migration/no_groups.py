@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from protocol.messages.describe_groups import DescribedGroup
 from protocol.topic_partition import TopicPartition
@@ -51,3 +51,7 @@ class NoGroups:
 
 async def passed_by(_group: str) -> bool:
     return True
+
+
+async def none_uncertain(_topics: Collection[str]) -> Sequence[str]:
+    return ()

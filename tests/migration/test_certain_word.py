@@ -23,7 +23,7 @@ from shim.migration.stores import Stores
 from shim.migration.words import Refused
 from shim.offsets.cluster.groups import ClusterGroups
 from shim.runtime import Clock, Runtime
-from tests.migration.no_groups import NoGroups, passed_by
+from tests.migration.no_groups import NoGroups, none_uncertain, passed_by
 from tests.runtime.held_log import HeldLog
 
 SETTINGS = Settings(offsets_topic_num_partitions=1, offsets_commit_timeout_ms=1_000)
@@ -41,7 +41,9 @@ async def test_a_word_that_may_be_lost(tmp_path: Path) -> None:
     stores, guard = Stores(runtime, mirror, None), Guard(runtime, cluster, mirror)
     lookup = Lookup(None)
     placements = Placements(runtime, cluster, SETTINGS, passed_by, lookup)
-    migration = Migration(runtime, cluster, placements, stores, lookup, guard, SETTINGS, passed_by, Clock())
+    migration = Migration(
+        *(runtime, cluster, placements, stores, lookup, guard, SETTINGS), *(passed_by, none_uncertain, Clock())
+    )
     log.release()
     assert await placements.first_contact.find_out("g", CLASSIC) is ErrorCode.NONE
     assert placements.of("g") is Whose.SERVED

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from typing import Any
 from unittest.mock import AsyncMock, Mock
 
@@ -46,9 +46,14 @@ class Around:
         self.cluster = AsyncMock()
         self.cluster.described.return_value = described
         self.mirror = Mock(contested=set(), kept=AsyncMock(return_value=""), fed=AsyncMock())
+        self.mirror.alone = Mock(return_value=nullcontext())
+        self.mirror.may_arrive_seconds.return_value = 0.0
+        self.mirror.nowhere.return_value = set()
         hindrances = Hindrances(Mock(**{"of.return_value": Whose.PASSED_THROUGH}), self.reader)
+        self.uncertain = AsyncMock(return_value=[])
+        locks = Mock(locked=self._locked)
         self.hand_over = HandOver(
-            Mock(locked=self._locked), self.reader, hindrances, self.cluster, self.mirror, AsyncMock()
+            locks, self.reader, hindrances, self.cluster, self.mirror, AsyncMock(), self.uncertain
         )
 
     @asynccontextmanager
@@ -92,3 +97,59 @@ async def test_what_members_have_committed_is_told_before_it_is_given_back() -> 
     with pytest.raises(GroupInUse):
         await around.hand_over.give_back("g", "")
     around.cluster.try_commit.assert_not_called()
+
+
+@pytest.mark.parametrize(
+    ("uncertain", "why"),
+    [
+        ({"return_value": ["t"]}, "do not agree yet which topics these are: t: try again"),
+        ({"side_effect": UpstreamError("b:9092: Connection refused")}, "cannot be asked for its topics: b:9092"),
+    ],
+)
+async def test_it_is_not_given_back_while_a_topic_may_be_another_one(uncertain: dict[str, Any], why: str) -> None:
+    around = Around(_OFFSETS, "Empty")
+    around.uncertain.configure_mock(**uncertain)
+    with pytest.raises(Refused, match=why):
+        await around.hand_over.give_back("g", "")
+    around.uncertain.assert_called_once_with({"t"})
+    around.cluster.try_commit.assert_not_called()
+
+
+async def test_nor_where_it_came_to_be_another_one_while_the_cluster_was_written() -> None:
+    """What it has there by then is the mirror's to put right."""
+    around = Around(_OFFSETS, "Empty")
+
+    async def written(*_: Any) -> list[str]:
+        around.uncertain.return_value = ["t"]
+        return []
+
+    around.cluster.try_commit.side_effect = written
+    with pytest.raises(Refused, match="which topics these are: t"):
+        await around.hand_over.give_back("g", "")
+    around.cluster.try_commit.assert_called_once()
+    around.locked.take_in_hand.assert_not_called()
+    around.mirror.doubt.assert_called_once_with("g")
+    around.mirror.forget.assert_not_called()
+
+
+async def test_what_was_another_topics_is_not_given_back() -> None:
+    """Its offsets have gone by when it is certain."""
+    around = Around({}, "Empty")
+    around.cluster.try_commit.return_value = []
+    around.locked.take_in_hand = AsyncMock()
+    around.locked.decided = AsyncMock()
+
+    async def gone(_: Any) -> list[str]:
+        around.reader.own_offsets.return_value = {}
+        return []
+
+    around.uncertain.side_effect = gone
+    assert await around.hand_over.give_back("g", "") == 0
+    assert around.cluster.try_commit.call_args.args[1] == {}
+
+
+async def test_nothing_is_taken_over_while_a_topic_may_be_another_one() -> None:
+    around = Around(_OFFSETS, "Empty")
+    around.uncertain.return_value = ["t"]
+    with pytest.raises(Refused, match="which topics these are: t"):
+        await around.hand_over.take_over("g", Step.KAFKA, "")

@@ -1,4 +1,5 @@
-"""A topic of a group is deleted, or was long ago, while the group's offsets are in ZooKeeper, too."""
+"""A topic of a group is deleted, or was long ago, while the group's offsets are in ZooKeeper, too; or it is made anew
+just before the group is moved."""
 
 from __future__ import annotations
 
@@ -12,8 +13,10 @@ from confluent_kafka.admin import AdminClient
 from shim.demo.parts import Broker, ZooKeeper
 from tests.conftest import TopicFactory
 from tests.hung import hung
+from tests.migration.test_changing_hands import administered
 from tests.migration.test_steps import connect, done, with_zookeeper
 from tests.offsets.conftest import kazoo, put
+from tests.serve.test_topics import delete
 from tests.waiting import wait_until
 
 __all__ = ["connect"]
@@ -83,3 +86,48 @@ def test_offsets_of_one_that_was_deleted_long_ago_keep_nobody(
             done(at.migrate("verify", group))
         done(at.migrate("advance", group))
         assert committed(broker.bootstrap_servers, group, topic) == 10
+
+
+_RARELY = {"topology.refresh.interval.ms": 600_000}
+"""The shim does not look by itself."""
+
+
+def _commit(bootstrap: str, group: str, *offsets: TopicPartition) -> None:
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": group})
+    try:
+        consumer.commit(offsets=list(offsets), asynchronous=False)
+    finally:
+        consumer.close()
+
+
+def test_what_was_committed_for_the_old_topic_is_not_given_back_to_the_cluster(
+    broker: Broker, tmp_path: Path, make_topic: TopicFactory, fresh_name: Callable[[], str]
+) -> None:
+    """It would stay there: the shim has nothing to do with it any more."""
+    kept, topic, group = make_topic(), make_topic(), fresh_name()
+    brokers = broker.bootstrap_servers
+    _commit(brokers, group, TopicPartition(topic, 0, 77), TopicPartition(kept, 0, 5))
+    with administered(broker, tmp_path / "data", **_RARELY) as at:
+        done(at.migrate("start", group))
+        delete(broker, topic)
+        make_topic(1, name=topic)
+        done(at.migrate("rollback", group))
+        assert (committed(brokers, group, topic), committed(brokers, group, kept)) == (NONE, 5)
+
+
+def test_what_was_committed_for_the_new_topic_is_taken_over_and_stays(
+    broker: Broker, tmp_path: Path, make_topic: TopicFactory, fresh_name: Callable[[], str]
+) -> None:
+    """Where the shim knows the old one, of another group, and not yet the new one."""
+    topic, group, other = make_topic(), fresh_name(), fresh_name()
+    brokers = broker.bootstrap_servers
+    _commit(brokers, other, TopicPartition(topic, 0, 77))
+    with administered(broker, tmp_path / "data", **_RARELY) as at:
+        done(at.migrate("start", other))
+        done(at.migrate("rollback", other))
+        delete(broker, topic)
+        make_topic(1, name=topic)
+        _commit(brokers, group, TopicPartition(topic, 0, 3))
+        done(at.migrate("start", group))
+        done(at.migrate("rollback", group))
+        assert committed(brokers, group, topic) == 3

@@ -71,7 +71,7 @@ class TopicRefresh:
             self._trouble.went_well(_NO_LOOK)
         self._table.forget_unused(in_use)
 
-    def _requests(self, in_use: Collection[str]) -> Iterator[list[str]]:
+    def _requests(self, in_use: Iterable[str]) -> Iterator[list[str]]:
         names: list[str] = []
         partitions = 0
         for name in in_use:
@@ -83,6 +83,18 @@ class TopicRefresh:
                     names, partitions = [], 0
         if names:
             yield names
+
+    async def ask_all(self, names: Iterable[str]) -> None:
+        """What all brokers say of these goes into the table. Raises :class:`UpstreamError`."""
+        for some in self._requests(names):
+            view = await self._cluster_topics.all(some)
+            for name in some:
+                topic = view.get(name)
+                if topic is not None:
+                    self._table.saw(name, topic)
+                    self._table.confirm(name, topic)
+                else:  # or they do not all say the same
+                    self._table.missed(name)
 
     async def _confirm(self, names: Iterable[str]) -> None:
         """Which topic it is that has a name, before any offset is deleted since it is not that one any more."""

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Iterable, Mapping
+from contextlib import suppress
 
 from protocol.wire import ZERO_UUID
 from shim.config import Settings
@@ -98,6 +99,16 @@ class Topics:
                 await self._doubts.wait_until_over(names)
         except TimeoutError as error:
             raise TopicInDoubt from error
+
+    async def uncertain(self, names: Collection[str]) -> list[str]:
+        """All brokers are asked for these, and those in doubt are waited for: which may yet not be the topics that they
+        were. Of the others whatever was committed for a topic that had the name before is deleted. Raises
+        :class:`UpstreamError` where no more than half of the brokers answer.
+        """
+        await self._refresh.ask_all(names)
+        with suppress(TopicInDoubt):  # it is among those that are given
+            await self.certain(names)
+        return [name for name in names if name in self._doubts]
 
     # -- what clients are told
 

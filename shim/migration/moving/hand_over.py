@@ -8,7 +8,7 @@ What goes wrong on the way leaves the group in the hands that it was in.
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Final
 
 from protocol.group_kinds import kind_of
@@ -16,7 +16,7 @@ from protocol.messages.describe_groups import DescribedGroup, DescribedGroupMemb
 from protocol.messages.join_group import JoinGroupRequest
 from protocol.offsets_log import GroupMetadataValue, MemberMetadata, OffsetCommitKey, OffsetCommitValue
 from protocol.own.state_log import Hands, Step
-from shim.counted import counted
+from shim.counted import counted, some_of
 from shim.migration.compared import differences_to_cluster, differing, refused, without
 from shim.migration.hands.placements import SERVED, Whose
 from shim.migration.hindrances import OF_ANOTHER_KIND, Hindrances, other_protocol
@@ -45,14 +45,17 @@ class HandOver:
         cluster_groups: ClusterGroups,
         mirror: Mirror,
         followed: Callable[[str], Awaitable[bool]],
+        uncertain: Callable[[Collection[str]], Awaitable[Sequence[str]]],
     ) -> None:
-        """``followed``: as for :class:`Placements`."""
+        """``followed``: as for :class:`Placements`. ``uncertain``: which of these topics may not be the ones that they
+        were, by what all brokers say now; no offset of a former one is left for any other. Raises UpstreamError."""
         self._locks = locks
         self._reader = reader
         self._hindrances = hindrances
         self._cluster_groups = cluster_groups
         self._mirror = mirror
         self._followed = followed
+        self._uncertain = uncertain
 
     # -- taking over
 
@@ -76,6 +79,7 @@ class HandOver:
                 raise Refused(f"group {group}: {counted(len(strangers), 'member')} came to it in the cluster meanwhile")
             await self._cluster_groups.transactions_ended(group)
             offsets = await self._reader.cluster_offsets(group)
+            await self._sure_of_topics(group, offsets)
             if hindrance := self._hindrances.of(group, described, has_offsets=bool(offsets)):
                 raise Refused(f"group {group}: {hindrance}")
             members = self._members(group, described, gathered)
@@ -166,6 +170,7 @@ class HandOver:
             await locked.gathered(own.members)
             await locked.quiet()
             locked.not_in_transaction()
+            await self._sure_of_topics(group, await self._reader.own_offsets(group))
             offsets = await self._reader.own_offsets(group)
             if why := await self._mirror.kept(group, offsets):
                 raise Refused(f"group {group}: {why}")
@@ -186,6 +191,9 @@ class HandOver:
                     raise refused(group, wrong, "the cluster was written past the shim")
                 try:
                     await self._write_to_cluster(locked, offsets)
+                    # A topic that is deleted after this the cluster's coordinator hears of when it has the offsets: it
+                    # deletes them itself.
+                    await self._sure_of_topics(group, offsets)
                     left = await self._reader.own_offsets(group)
                     locked.has_stayed()
                     if left != offsets:
@@ -201,6 +209,18 @@ class HandOver:
             log.info("group %s is passed through from now on: %s given back (%s)", group, given_back, cause)
             await locked.decided(lambda coordinator, now, asker: coordinator.abandon(now, group, asker))
             return len(own.members)
+
+    async def _sure_of_topics(self, group: str, offsets: Committed) -> None:
+        """That these are of the topics that the cluster has now, as all brokers say. What is given away is not deleted
+        here any more when a topic turns out to be another one; and what is adopted must not be, where another one is
+        known here yet, but has to be when one is made anew later. Raises Refused."""
+        try:
+            uncertain = await self._uncertain({at.topic for at in offsets})
+        except UpstreamError as error:
+            raise Refused(f"group {group}: the cluster cannot be asked for its topics: {error}") from error
+        if uncertain:
+            those = some_of(sorted(uncertain))
+            raise Refused(f"group {group}: the brokers do not agree yet which topics these are: {those}: try again")
 
     async def _write_to_cluster(self, locked: LockedGroup, offsets: Committed) -> None:
         group = locked.group

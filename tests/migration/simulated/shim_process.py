@@ -47,7 +47,7 @@ from shim.offsets.zookeeper.ensemble import Ensemble
 from shim.offsets.zookeeper.offsets import ZooKeeperOffsets
 from shim.runtime import Runtime
 from shim.runtime.own_ticket import OwnTicket
-from tests.migration.no_groups import NoGroups, passed_by
+from tests.migration.no_groups import NoGroups, none_uncertain, passed_by
 from tests.migration.simulated.disk import DISK, Disk
 from tests.migration.simulated.simulated_ensemble import SimulatedEnsemble
 from tests.migration.simulated.virtual_time import OWNER, VirtualClock, end_tasks_of
@@ -100,7 +100,7 @@ class ShimProcess:
         locks = GroupLocks(runtime, cluster, self.placements, reader, SETTINGS)
         self.stepping = Stepping(locks, reader, self.stores)
         hindrances = Hindrances(self.placements, reader)
-        self.hand_over = HandOver(locks, reader, hindrances, cluster, self.stores.mirror, passed_by)
+        self.hand_over = HandOver(locks, reader, hindrances, cluster, self.stores.mirror, passed_by, none_uncertain)
         runtime.admit()
 
     def start(self) -> None:
