@@ -12,7 +12,7 @@ from protocol.own.state_log import Step
 from shim.runtime import OffsetsOfTopics
 from tests.migration.simulated import virtual_time
 from tests.migration.simulated.disk import WritesOf
-from tests.migration.simulated.dual_place import SOON, DualPlace, at_step
+from tests.migration.simulated.dual_place import GROUP, SOON, DualPlace, at_step
 from tests.migration.simulated.shim_process import TOPIC
 
 BOTH_HAD, CONSUMERS, LATER = 9, 20, 50
@@ -56,6 +56,22 @@ def test_nor_after_a_crash_where_the_log_is_right(tmp_path: Path) -> None:
             at.shim.ensemble.lose()
             await _deleted(at)
             await at.ends_suddenly(lambda: at.consumer(0, CONSUMERS))
+            await asyncio.sleep(SOON)
+            assert at.log == {}
+            assert at.stands(0) is None
+
+    virtual_time.run(lived())
+
+
+def test_nor_where_the_group_has_gone_back_to_zookeeper_before_it_is_found_out(tmp_path: Path) -> None:
+    """The shim has it in hand all the way there: unlike back to the cluster, nothing is forgotten."""
+
+    async def lived() -> None:
+        async with at_step(tmp_path, BOTH_HAD, Step.KAFKA_DUAL) as at:
+            for step in (Step.ZOOKEEPER_DUAL, Step.ZOOKEEPER):
+                await at.shim.does(at.shim.stepping.move(GROUP, step, "a test"))
+            assert at.stands(0) == BOTH_HAD
+            await _deleted(at)
             await asyncio.sleep(SOON)
             assert at.log == {}
             assert at.stands(0) is None
