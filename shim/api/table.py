@@ -24,7 +24,9 @@ from protocol.group_kinds import CLASSIC, OTHER_KINDS
 from shim.api import (
     api_versions,
     commits_in_a_row,
+    create_topics,
     delete_groups,
+    delete_topics,
     describe_cluster,
     describe_groups,
     fetches_in_a_row,
@@ -90,10 +92,17 @@ def _rewritten(module: ModuleType, answered: Answered | None = None) -> Route:
     return Route(ApiKey(module.API.key), oldest, newest, Rewritten(module.rewrite), answered)
 
 
+_BEFORE_ANSWERED: Final[Mapping[ApiKey, translated.BeforeAnswered]] = {
+    ApiKey.CREATE_TOPICS: create_topics.before_answered,
+    ApiKey.DELETE_TOPICS: delete_topics.before_answered,
+}
+
+
 def _translated(key: ApiKey) -> Route:
     """For clients older than the broker: it is asked in a version that it has."""
     its = TRANSLATIONS[key]
-    disposition = Translated(its.api, translated.handler(its), translated.failure, of_the_broker)
+    handle = translated.handler(its, _BEFORE_ANSWERED.get(key))
+    disposition = Translated(its.api, handle, translated.failure, of_the_broker)
     return Route(key, its.first, its.last, disposition, answers_older=its.fits)
 
 
@@ -196,8 +205,8 @@ TABLE: Final[tuple[Route, ...]] = (
     Route(ApiKey.API_VERSIONS, api_versions.VERSIONS[1] + 1, 127, Refused(api_versions.too_new)),
     Route(ApiKey.SASL_HANDSHAKE, 0, 1, Authenticates()),
     Route(ApiKey.SASL_AUTHENTICATE, 0, 2, Authenticates()),
-    _as_is(ApiKey.CREATE_TOPICS, 2, 7),
-    _as_is(ApiKey.DELETE_TOPICS, 1, 6),
+    _rewritten(create_topics),
+    _rewritten(delete_topics),
     _as_is(ApiKey.DELETE_RECORDS, 0, 2),
     _as_is(ApiKey.INIT_PRODUCER_ID, 0, 5),
     _as_is(ApiKey.OFFSET_FOR_LEADER_EPOCH, 2, 4),

@@ -36,6 +36,9 @@ _turns: Final[WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore]] =
 
 _Call = Call[Any, Any]
 
+BeforeAnswered = Callable[[Services, Any], Coroutine[Any, Any, None]]
+"""What is to be done when a response is known, before its client is told."""
+
 
 class _Step(NamedTuple):
     """Of an exchange: the ``response``, if it is over, or what is to be asked."""
@@ -45,27 +48,34 @@ class _Step(NamedTuple):
     response: Any
 
 
-def handler(translation: Translation) -> Callable[[Services, _Call], Coroutine[Any, Any, None]]:
+def handler(
+    translation: Translation, before_answered: BeforeAnswered | None = None
+) -> Callable[[Services, _Call], Coroutine[Any, Any, None]]:
     fetched = FetchedBytes()
 
     @while_requests_are_paused
-    async def translate(_: Services, call: _Call) -> None:
+    async def translate(services: Services, call: _Call) -> None:
         if translation.api.key in await _lacking(call):
             await _pass_on(translation, call)
             return
         with fetched.share() as call.connection.context.fetch_bytes:
             try:
-                await _translate(translation, call)
+                response = await _translate(translation, call)
             except Unanswerable as error:
                 call.connection.refuse(str(error))
                 call.answer_frame(b"")
             else:
+                if response is not None:
+                    if before_answered is not None:
+                        await before_answered(services, response)
+                    call.answer(response)
                 await call.connection.taken()
 
     return translate
 
 
-async def _translate(translation: Translation, call: _Call) -> None:
+async def _translate(translation: Translation, call: _Call) -> Any:
+    """The response; None where none is due."""
     exchange = translation.exchange(call.version, call.request, call.connection.context)
     step = await _advanced(exchange, None, translation.cost(call.request))
     if not translation.answered(call.request):
@@ -74,7 +84,7 @@ async def _translate(translation: Translation, call: _Call) -> None:
         if not step.is_over:
             _advance(exchange, [])
         call.answer_frame(b"")
-        return
+        return None
     while not step.is_over:
         # All of them are sent before the first answer is waited for.
         asked = [
@@ -83,7 +93,7 @@ async def _translate(translation: Translation, call: _Call) -> None:
         frames = [await answer for answer in asked]
         responses = [translation.api.parse_response(translation.to, frame, SIZE_FIELD)[1] for frame in frames]
         step = await _advanced(exchange, responses, sum(map(translation.cost, responses)))
-    call.answer(step.response)
+    return step.response
 
 
 async def _lacking(call: _Call) -> frozenset[int]:

@@ -10,7 +10,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewPartitions
 
 from protocol.errors import ErrorCode
-from protocol.messages import delete_topics, metadata, offset_commit, offset_fetch
+from protocol.messages import create_topics, delete_topics, metadata, offset_commit, offset_fetch
 from protocol.messages.offset_commit import OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from shim.demo.parts import Broker, Cluster
 from tests.conftest import TopicFactory
@@ -40,6 +40,20 @@ async def told_looked(refresh, in_use):
 TopicTable.confirm, TopicRefresh._look = told_confirmed, told_looked
 """
 """In the shim's process: what it otherwise keeps to itself."""
+
+LOOKS_NO_MORE = """
+told = TopicTable.confirm
+
+async def not_any_more(refresh, in_use):
+    pass
+
+def once(table, name, topic):
+    told(table, name, topic)
+    TopicRefresh._look = not_any_more
+
+TopicTable.confirm = once
+"""
+"""By itself, once it knows which topic it is."""
 
 
 def following(part: Broker | Cluster, tmp_path: Path) -> Shim:
@@ -181,6 +195,50 @@ def test_a_topic_made_anew_under_its_name(
         with WireClient(shim.port) as client:
             looked(shim)
             assert (fetch(client, group, topic), fetch(client, group, topic, 1)) == (3, -1)
+
+
+def made_anew_through_the_shim(client: WireClient, topic: str, create: int, delete: int, topic_id: bytes = b"") -> None:
+    """By a client that asks for no Metadata, in these versions; deleted by its id, if there is one."""
+    named = (delete_topics.DeleteTopicState(None, topic_id),) if topic_id else ()
+    wanted = delete_topics.DeleteTopicsRequest(named, () if named else (topic,), timeout_ms=10_000)
+    (gone,) = client.ask(delete_topics.API, delete, wanted).responses
+    assert (gone.name, gone.error_code) == (topic, ErrorCode.NONE)
+    anew = create_topics.CreateTopicsRequest((create_topics.CreatableTopic(topic, 1, 1, (), ()),), timeout_ms=10_000)
+    (made,) = client.ask(create_topics.API, create, anew).topics
+    assert (made.name, made.error_code) == (topic, ErrorCode.NONE)
+
+
+@pytest.mark.parametrize(
+    ("create", "delete", "by_id"), [(4, 1, False), (7, 6, True), (0, 0, False)], ids=["no ids", "ids", "translated"]
+)
+def test_who_makes_a_topic_anew_need_not_ask_for_it(
+    broker: Broker,
+    tmp_path: Path,
+    make_topic: TopicFactory,
+    topic: str,
+    group: str,
+    create: int,
+    delete: int,
+    by_id: bool,
+) -> None:
+    """As an AdminClient: no offset of the old one is served to it, and none of the new one lost, though the shim has
+    not looked at topics meanwhile."""
+    make_topic(1, name=topic)
+    with Shim(broker.bootstrap_servers, tmp_path / "data", settings=QUICK, late_patch=TELLS + LOOKS_NO_MORE) as shim:
+        with WireClient(shim.port) as client:
+            assert commit(client, group, topic, 77) == ErrorCode.NONE
+            confirmed(shim, topic)
+            topic_id = b""
+            if by_id:
+                wanted = metadata.MetadataRequest((metadata.MetadataRequestTopic(name=topic),))
+                topic_id = client.ask(metadata.API, 12, wanted).topics[0].topic_id
+            made_anew_through_the_shim(client, topic, create, delete, topic_id)
+            assert fetch(client, group, topic) == -1
+            assert commit(client, group, topic, 3) == ErrorCode.NONE
+        assert shim.restart() == 0
+        with WireClient(shim.port) as client:
+            confirmed(shim, topic)
+            assert fetch(client, group, topic) == 3
 
 
 @pytest.mark.local_log("it commits while no broker runs")

@@ -1,10 +1,11 @@
 """Which topics the cluster has: the one place that says whether an offset can be committed, and when it is of nothing.
 
 What is known here is what was seen: each topic for which there are offsets is looked at again and again, one that is
-not known when it is asked for, and one that a Metadata response says is another one before a client is told so. Only
-what brokers tell the shim itself counts: a response to a client has it ask, and no more. What was seen may be old, as a
-broker may be behind. So a topic that seems to be gone, or to be another one under the same name (its id has changed),
-is in doubt, until all brokers say the same: of a topic that is gone, twice.
+not known when it is asked for, and before a client is told so one that a response says is another one, or was made or
+deleted. Only what brokers tell the shim itself counts: a response to a client has it ask, and, where nobody shows in
+time what it has done, doubt. What was seen may be old, as a broker may be behind. So a topic that seems to be gone, or
+to be another one under the same name (its id has changed), is in doubt, until all brokers say the same: of a topic that
+is gone, twice.
 
 While another topic is suspected, no offset is committed. So whatever was committed before is the old topic's, and is
 deleted; whatever is committed later is the new one's, and stays.
@@ -132,21 +133,60 @@ class Topics:
         would be served and taken as if it were the one that is known. Those of which they say nothing (the shim may not
         see them) are not among them.
         """
-        names = [name for name in ids if self._table.concerns(name)]
-        if not names:
-            return set()
-        views = await self._looks.each(names)
-        shown: dict[str, set[bytes]] = {} if views else {name: set() for name in names}
-        for view in views:
-            for name, topic in view.items():
-                of_name = shown.setdefault(name, set())
-                if topic is not None:
-                    of_name.add(topic.topic_id)
-                    if self._table.concerns(name):
-                        self._table.saw(name, topic)
+        shown = await self._shown([name for name in ids if self._table.concerns(name)])
         known = self._table.identities
         return {
             name
             for name, of_name in shown.items()
             if ids[name] not in of_name and not (name in known and known[name].topic_id == ids[name])
         }
+
+    # -- what clients have done
+
+    def of_concern(self, changes: Mapping[str, bytes | None]) -> dict[str, bytes | None]:
+        """Those of which there may be offsets."""
+        return {name: made for name, made in changes.items() if self._table.concerns(name)}
+
+    async def look_for(self, changes: Mapping[str, bytes | None]) -> dict[str, bytes | None]:
+        """A client is about to be told that these were made, with that id (zero where it is not told any), or deleted
+        (None). Gives those of which no broker shows that yet, or one still shows the deleted one."""
+        known = {name: self._table.identities[name].topic_id for name in changes if name in self._table.identities}
+        shown = await self._shown(changes)
+        return {
+            name: made
+            for name, made in changes.items()
+            if name in shown and not _shows(shown[name], made, known.get(name))
+        }
+
+    def suspect(self, changes: Mapping[str, bytes | None]) -> None:
+        """Of these nobody has shown it in time, and the client is told: they are in doubt, and of one that was made no
+        offset is served or taken, until all brokers say the same."""
+        for name, made in changes.items():
+            self._table.missed(name)
+            doubt = self._doubts.get(name)
+            if doubt is not None and made is not None:
+                doubt.blocks = True
+
+    async def _shown(self, names: Collection[str]) -> dict[str, set[bytes | None]]:
+        """With which ids those that answer show these, None where there is no such topic; they are taken as seen. What
+        they say nothing of is left out; where nobody answers each is shown by none."""
+        views = await self._looks.each(names) if names else []
+        shown: dict[str, set[bytes | None]] = {} if views else {name: set() for name in names}
+        for view in views:
+            for name, topic in view.items():
+                shown.setdefault(name, set()).add(None if topic is None else topic.topic_id)
+                if topic is not None and self._table.concerns(name):
+                    self._table.saw(name, topic)
+        for name, of_name in shown.items():
+            if of_name == {None}:
+                self._table.missed(name)
+        return shown
+
+
+def _shows(shown: Collection[bytes | None], made: bytes | None, known: bytes | None) -> bool:
+    """Whether brokers show what has become of a topic that was known with that id."""
+    if made is None:
+        return bool(shown) and all(topic_id is None or known not in (None, topic_id) for topic_id in shown)
+    if made != ZERO_UUID:
+        return made in shown
+    return any(topic_id not in (None, known) for topic_id in shown)
