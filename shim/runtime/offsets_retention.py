@@ -37,6 +37,7 @@ class OffsetsRetention:
         self._interval_s = settings.offsets_retention_check_interval_ms / 1000
         self._minutes = settings.offsets_retention_minutes
         self._changed = asyncio.Event()
+        self._started = clock.now()
 
     def take_settings(self, settings: Settings) -> None:
         """The next look comes one interval from now on."""
@@ -56,14 +57,14 @@ class OffsetsRetention:
             await self._pass_interval()
 
     async def _tells_of_the_clock(self) -> bool:
-        """Whether, by the clock, nothing was committed for so long that all would have expired: the shim was not used,
-        or the clock is ahead."""
+        """Whether, by the clock, nothing was committed before the start for so long that all would have expired: the
+        shim was not used, or the clock is ahead."""
         now = self._clock.surely_past()
         newest = await self._newest_commit(now - self._minutes * 60_000)
         if newest is None or now - newest < self._minutes * 60_000:
             return False
         log.warning(
-            "it is %s by this machine's clock, and the newest offset was committed at %s, more than "
+            "it is %s by this machine's clock, and before the start the newest offset was committed at %s, more than "
             "offsets.retention.minutes (%d) ago: offsets of groups without members are deleted in %g s; if the clock "
             "is wrong set it, or stop the shim, before",
             *(_utc(now), _utc(newest), self._minutes, self._interval_s),
@@ -71,15 +72,19 @@ class OffsetsRetention:
         return True
 
     async def _newest_commit(self, recent: int) -> int | None:
-        """When that was; or when any was that came later than ``recent``. None where there is no offset."""
+        """When that was, before the start, in groups without members; or when any was that came later than ``recent``.
+        None where there is no offset. What was committed since has the time of the clock that is in question. Who still
+        commits overwrites what there was, but where a partition stands still, which says nothing of the others."""
         newest: int | None = None
         for number in range(self._runtime.num_partitions):
             coordinator = self._runtime.coordinator(number)
             if coordinator is None:
                 continue
             for group in list(coordinator.group_ids()):
+                is_without_members = not coordinator.presences(group)
                 for each in coordinator.commit_times(group).values():
-                    if newest is None or each > newest:
+                    counts = each < self._started and (is_without_members or each > recent)
+                    if counts and (newest is None or each > newest):
                         newest = each
                 if newest is not None and newest > recent:
                     return newest

@@ -129,9 +129,13 @@ async def test_a_clock_that_was_wrong_at_the_start_expires_nothing(tmp_path: Pat
         assert offset_in(await shim.fetch(group).result()) == 5
 
 
-@pytest.mark.parametrize("is_used", [False, True], ids=["a clock that may be wrong", "one that is right"])
+@pytest.mark.parametrize(
+    ("newest", "is_right"),
+    [(2 * WEEK_MS, False), (-60_000, False), (1, True)],
+    ids=["a clock that may be wrong", "one that a client has committed by since", "one that is right"],
+)
 async def test_where_everything_would_go_at_the_first_look_that_is_told_one_before(
-    is_used: bool, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    newest: int, is_right: bool, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = Clock()
     retention: OffsetsRetention
@@ -143,7 +147,7 @@ async def test_where_everything_would_go_at_the_first_look_that_is_told_one_befo
     async with running(tmp_path) as shim:
         shim.log.release(1_000)
         await commit_at(shim, shim.group_in(0), clock.now() - WEEK_MS)
-        await commit_at(shim, shim.group_in(1), clock.now() - (1 if is_used else 2 * WEEK_MS))
+        await commit_at(shim, shim.group_in(1), clock.now() - newest)
         caplog.clear()
         quick = replace(SETTINGS, offsets_retention_check_interval_ms=1)
         retention = OffsetsRetention(shim.runtime, quick, clock)
@@ -152,12 +156,12 @@ async def test_where_everything_would_go_at_the_first_look_that_is_told_one_befo
         await until(lambda: len(looks) > 2 * PARTITIONS)
         looking.cancel()
         await asyncio.wait({looking})
-    if is_used:
+    if is_right:
         assert caplog.messages == []
         return
     (told,) = caplog.messages
     assert looks[0] == 1, "told before"
-    assert f"the newest offset was committed at {_shown(clock.now() - WEEK_MS)}" in told
+    assert f"before the start the newest offset was committed at {_shown(clock.now() - WEEK_MS)}" in told
     assert told.startswith(f"it is {_shown(clock.now())}")
 
 
