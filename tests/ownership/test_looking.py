@@ -51,7 +51,7 @@ def are_shared_out(shims: Sequence[Shim], admins: Sequence[str]) -> bool:
     for shim, line, count in zip(shims, told, owned, strict=True):
         others = sorted(each.bootstrap for each, its in zip(shims, owned, strict=True) if its and each is not shim)
         where = f"; others: {', '.join(others)} {how}" if others else ""
-        if line != (f"this shim has {count} of {PARTITIONS} partitions{where}\n" if count < PARTITIONS else ""):
+        if count < PARTITIONS and line.splitlines()[0] != f"this shim has {count} of {PARTITIONS} partitions{where}":
             return False
     return sum(owned) == PARTITIONS
 
