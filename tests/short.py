@@ -44,8 +44,8 @@ GROUPS: Final = (
     ("relocation", "workers"),
 )
 """The longest first, as measured on two cores: 6 minutes the first ones, the last one 2. Migration is in two parts, as
-all together take no less than the longest. A group has its own real parts, which take some seconds to start, a cluster of
-three as much as twenty shims: so those that use one are in two groups. Names are patterns of folders and files."""
+all together take no less than the longest. A group has its own real parts, which take some seconds to start, a cluster
+of three as much as twenty shims: so those that use one are in two groups. Names are patterns of folders and files."""
 
 BESIDE: Final = (
     ("pipeline",),
