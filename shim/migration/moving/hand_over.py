@@ -199,7 +199,7 @@ class HandOver:
                     if left != offsets:
                         raise Refused(f"group {group}: offsets of it have expired, or gone with their topic, try again")
                     await locked.take_in_hand(Hands.PASSED_THROUGH, cause, from_zookeeper=from_zookeeper)
-                except Exception as error:
+                except BaseException as error:  # given up, too
                     if isinstance(error, Unanswered):
                         self._mirror.unanswered(group)
                     self._mirror.doubt(group)  # which has not written what the cluster has by now
