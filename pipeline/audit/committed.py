@@ -13,6 +13,7 @@ from pipeline.audit.patience import BrokerRefused, NotYet, patiently, raise_for
 from pipeline.audit.portions import portions
 from pipeline.audit.words import NO_LEADER, NO_PARTITION, CannotRead, LogEnds, Reading
 from protocol.messages import find_coordinator, list_groups, list_offsets, offset_fetch
+from protocol.own.shim_group import PROTOCOL_TYPE
 from protocol.partition import partition_for
 
 _OFFSETS_TOPIC: Final = "__consumer_offsets"
@@ -29,7 +30,8 @@ _LATEST, _EARLIEST = -1, -2
 
 
 class Listed(NamedTuple):
-    """``nodes``: every group, with the broker that lists it, but for share groups, whose offsets are others."""
+    """``nodes``: every group, with the broker that lists it, but for share groups, whose offsets are others, and for
+    those in which shims share their log, which commit none."""
 
     nodes: dict[str, int]
     share_groups: set[str]
@@ -49,7 +51,7 @@ def groups_listed(brokers: Brokers) -> Listed:
         for listed in _plainly(lambda node=node: _listed(brokers, node)):
             if listed.group_type.lower() == "share":
                 found.share_groups.add(listed.group_id)
-            else:
+            elif listed.protocol_type != PROTOCOL_TYPE:
                 found.nodes[listed.group_id] = node
     return found
 

@@ -11,6 +11,7 @@ from typing import Final
 
 from pipeline.errors import CannotRun
 from shim.demo.parts import PartsUnavailable, jars
+from shim.terminal.progress import Waiting
 
 SPARK_JARS: Final = "spark-4.0.0"
 
@@ -22,7 +23,7 @@ def jar_files(name: str) -> tuple[Path, ...]:
 
     Raises :class:`CannotRun` where they cannot be fetched.
     """
-    with _in_one_line():
+    with _in_one_line(), Waiting("Maven, which fetches the connector jars, once"):
         return jars.jar_set(name).jars
 
 

@@ -157,6 +157,17 @@ def test_a_share_group_is_left_out_by_name(
         deleted(broker, group)
 
 
+def test_the_group_in_which_shims_share_their_log_is_none_of_those_to_compare(
+    broker: Broker, tmp_path: Path, make_topic: TopicFactory, group: str
+) -> None:
+    commit(broker.bootstrap_servers, group, make_topic(), 7)
+    one_partition = {"offsets.topic.num.partitions": 1}
+    with Shim(broker.bootstrap_servers, tmp_path / "shim", settings=one_partition, offsets_log="kafka") as sharing:
+        found = {each.group for each in find_groups(asked(sharing.bootstrap, broker.bootstrap_servers, None))}
+    assert group in found
+    assert sharing.topics_prefix not in found
+
+
 @contextmanager
 def answering(data: bytes) -> Iterator[HostPort]:
     """Somebody who takes one connection, reads a little, sends that, and closes."""
