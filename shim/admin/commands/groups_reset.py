@@ -95,13 +95,13 @@ def reset_command(
     shim = shim_at(admin)
     planned = _planned(shim, question, dry_run=dry_run)
     plan, changing, is_new = planned
+    if plan["hindrance"] and not dry_run:
+        raise Failed(f"group {shown(group)}: {plan['hindrance']}")
     if not json_wanted:
         _show(planned)
     if dry_run:
         _end_dry_run(planned, json_wanted=json_wanted)
         return
-    if plan["hindrance"]:
-        raise Failed(f"group {shown(group)}: {plan['hindrance']}")
     said = cause_of(f"groups reset {options}", cause)
     if changing:
         agree(f"{_to_do(changing).capitalize()} of group {shown(group)}?", yes=yes)
