@@ -51,6 +51,8 @@ NONE_REPLACED: Final = -1
 """Likewise: there was none."""
 ADOPTED: Final = "adopted from the cluster"
 """The cause of offsets that a group has brought along. What it had before that in the cluster is not in the history."""
+READ_IN_ZOOKEEPER: Final = "zookeeper"
+"""The client id of what somebody has written, or deleted, there directly: nobody knows who. It comes from no host."""
 _VALUE_VERSION: Final = 0
 
 COMMITTED: Final = 0

@@ -3,6 +3,9 @@ what decides about them, and who is in it in ZooKeeper. No offset is changed her
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Sequence
+
 from protocol.errors import ErrorCode
 from protocol.group_kinds import CLASSIC
 from shim.groups.in_use import in_use_in_zookeeper
@@ -11,6 +14,8 @@ from shim.groups.words import NotKnown, Refused
 from shim.migration.hands.placements import SERVED, Placements, Whose
 from shim.migration.stores import Stores
 from shim.offsets.store import StoreError
+
+log = logging.getLogger(__name__)
 
 
 class Beforehand:
@@ -60,6 +65,18 @@ class Beforehand:
         if in_use := await self.in_use_in_zookeeper(group):
             raise Refused(f"group {group}: {in_use}")
         await self.ready_to_look(group)
+
+    async def consumers_in_zookeeper(self, group: str) -> Sequence[str] | None:
+        """The ids of those that are there, of a group whose offsets are there, too; for who only looks. None where it
+        is not known now."""
+        if self._placements.of(group) is not Whose.SERVED_WITH_STORES:
+            return ()
+        try:
+            self._stores.in_sight()
+            return await self._stores.consumers(group)
+        except StoreError as error:  # what else is known is told
+            log.debug("group %s: who is there in ZooKeeper is not told: %s", group, error)
+            return None
 
     async def in_use_in_zookeeper(self, group: str) -> str:
         """Who is in a group that is served there, in a line that says what to do, and "" for nobody. Raises Refused

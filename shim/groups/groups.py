@@ -39,14 +39,16 @@ class Groups:
         topics: ClusterTopics,
     ) -> None:
         self._history = History(history_log)
-        before = Beforehand(placements, stores), Changing(runtime, placements, stores)
+        self._beforehand = Beforehand(placements, stores)
+        before = self._beforehand, Changing(runtime, placements, stores)
         self._looking = Looking(runtime, placements, cluster_groups, brokers, self._history, clock)
         self._resetting = Resetting(*before, self._looking, self._history, cluster_groups, brokers, topics, clock)
         self._deleting = Deleting(*before, self._looking, cluster_groups)
 
     async def details(self, group: str, *, with_last_commit: bool = True) -> Details:
         """``with_last_commit``: that alone needs the history on the disk."""
-        return await _refused(self._looking.details(group, with_last_commit=with_last_commit))
+        details = await _refused(self._looking.details(group, with_last_commit=with_last_commit))
+        return details._replace(zookeeper_consumers=await self._beforehand.consumers_in_zookeeper(group))
 
     async def lags(self, groups: Sequence[str]) -> dict[str, GroupLag]:
         """Of each group all partitions' together."""

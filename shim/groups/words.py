@@ -179,7 +179,9 @@ class Window(NamedTuple):
 class Details(NamedTuple):
     """``last_commit``: the newest that the history has; None where it has none, or was not asked, and of a group that
     is passed through: others commit at the cluster. ``generation``: None of one that is passed through, and
-    of one that has offsets alone. ``now_ms``: when it was looked, by the clock of the members' times."""
+    of one that has offsets alone. ``now_ms``: when it was looked, by the clock of the members' times.
+    ``zookeeper_consumers``: the ids of those that are there, in ZooKeeper, where the group's offsets are, too; None
+    where that is not known now."""
 
     protocol_type: str
     members: Sequence[Member]
@@ -187,6 +189,7 @@ class Details(NamedTuple):
     last_commit: Moved | None
     generation: Generation | None
     now_ms: int
+    zookeeper_consumers: Sequence[str] | None = ()
 
 
 class Deleted(NamedTuple):

@@ -63,7 +63,7 @@ AT_A_SHIM: Final[Mapping[str, Story]] = {
         Step("offset-shim migrate status GROUP", says="zookeeper"),
         Step("offset-shim migrate verify GROUP", says="GROUP"),
         Step("offset-shim migrate advance GROUP", says="kafka"),
-        Step("offset-shim migrate advance GROUP --dry-run", says="HINDRANCE"),
+        Step("offset-shim groups describe GROUP", says="step: kafka+dual"),
         Step("offset-shim migrate rollback GROUP", says="zookeeper"),
     ),
     "asked by HTTP, and deleted": (

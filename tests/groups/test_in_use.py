@@ -121,5 +121,25 @@ async def test_consumers_in_zookeeper(there: list[str] | StoreUnavailable, told:
         await Beforehand(its, stores).ready("g")
 
 
+@pytest.mark.parametrize("whose", [Whose.SERVED, Whose.SERVED_WITH_STORES])
+@pytest.mark.parametrize("away", ["", "at once", "asked"])
+async def test_who_only_looks_is_told_of_consumers_in_zookeeper_or_that_they_are_not_known(
+    whose: Whose, away: str
+) -> None:
+    def in_sight() -> None:
+        if away == "at once":
+            raise StoreUnavailable("there is no connection")
+
+    async def consumers(_: str) -> list[str]:
+        if away:
+            raise StoreUnavailable("it does not answer")
+        return ["g_old-1"]
+
+    its: Any = SimpleNamespace(of=lambda _: whose)
+    stores: Any = SimpleNamespace(consumers=consumers, in_sight=in_sight)
+    told = await Beforehand(its, stores).consumers_in_zookeeper("g")
+    assert told == (() if whose is Whose.SERVED else None if away else ["g_old-1"])
+
+
 def test_of_many_consumers_in_zookeeper_some_are_named() -> None:
     assert ": 0, 1, 2, 3, 4 and 3 more. " in in_use_in_zookeeper([str(number) for number in range(8)])

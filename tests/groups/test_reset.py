@@ -433,6 +433,8 @@ def test_a_group_whose_offsets_are_in_zookeeper_too(
             assert [others.get(path)[0] for path in paths] == [b"10", b"10"]
         assert place.committed(group, topic) == [10, 10]
         others.create(f"/consumers/{group}/ids/old", b"{}", ephemeral=True, makepath=True)
+        described = place.done("describe", group)
+        assert (described["state"], described["zookeeper_consumers"]) == ("Empty", ["old"])
         assert "it has members in ZooKeeper: old. " in place.refused("reset", group, "--undo", "--yes")
         look = offset_shim("groups", "reset", group, "--undo", "--dry-run", "--admin", at.address)
         assert look.status == 1

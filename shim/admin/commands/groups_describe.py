@@ -8,6 +8,7 @@ from typing import Final
 import click
 
 from protocol.group_kinds import SHARE
+from protocol.own.history_log import READ_IN_ZOOKEEPER
 from shim.admin.commands.asking import of_one_group
 from shim.admin.commands.console import in_one_line, number_shown, print_json, print_table
 from shim.admin.commands.hints import pasteable
@@ -17,6 +18,7 @@ from shim.admin.commands.migration_shown import behind_shown
 from shim.admin.commands.shim_options import admin_option, group_argument, shim_at
 from shim.admin.commands.telling import some_shown
 from shim.admin.live.shown.documents import Row
+from shim.admin.live.shown.migration_rows import step_of
 from shim.config import HostPort
 from shim.counted import counted, lasting
 from shim.terminal.options import json_option
@@ -50,7 +52,9 @@ def describe_command(group: str, admin: HostPort, json_wanted: bool) -> None:
     What is assigned to a member and not committed yet has `-`. The line `copies behind` says for how long a change
     waits that ZooKeeper or the cluster is yet to have: the BEHIND of `migrate status`. The line `last commit` is from
     the shim's history; of a group that is passed through it is not known here, as others commit at the cluster. Nor is
-    by whom an offset was committed that was adopted from there: the time is when it was adopted.
+    when, and by whom, an offset was committed that was adopted from there, or read in ZooKeeper: the time, also under
+    COMMITTED, is when the shim did so. `consumers in ZooKeeper` are old ones: no coordinator has them as members, so a
+    group that is Empty may be at work.
 
     Of a group that the shim serves: its generation, and why it last rebalanced; `it had to wait for` is whom the others
     waited for then: who was removed at its end, and who joined last after 10 seconds or more. `awaited` are members
@@ -73,13 +77,15 @@ def describe_command(group: str, admin: HostPort, json_wanted: bool) -> None:
 
 def _describe(row: Row) -> None:
     click.echo(f"group: {shown(row['group'])}")
+    click.echo(f"step: {step_of(row)}")
     click.echo(f"offsets.storage: {row['offsets_storage']}")
     click.echo(f"dual.commit.enabled: {'true' if row['dual_commit_enabled'] else 'false'}")
     click.echo(f"copies behind: {behind_shown(row)}")
     if row["alarm"]:
         click.echo(f"alarm: {pasteable(shown(row['alarm']))}")
     click.echo(f"state: {shown(row['state'])}, {row['type']}, {counted(row['members'], 'member')}")
-    if row.get("generation") is not None:  # an older shim tells none
+    _show_consumers(row.get("zookeeper_consumers", []))  # an older shim tells none
+    if row.get("generation") is not None:  # likewise
         _show_generation(row["generation"])
     if row["changed_ms"] is not None:
         click.echo(f"at this step since: {since_shown(row['changed_ms'])}, {shown(row['cause'])}")
@@ -95,6 +101,14 @@ def _describe(row: Row) -> None:
         click.echo(f"no committed offsets: where a share group stands {_SHARE_GROUPS_TOOL} says")
     else:
         click.echo("no offsets")
+
+
+def _show_consumers(in_zookeeper: list[str] | None) -> None:
+    """None where nobody knows."""
+    if in_zookeeper is None:
+        click.echo("consumers in ZooKeeper: not known now")
+    elif in_zookeeper:
+        click.echo(f"consumers in ZooKeeper: {len(in_zookeeper)}: {some_shown(in_zookeeper, shown)}")
 
 
 def _show_generation(generation: Row) -> None:
@@ -117,6 +131,8 @@ def _until(generation: Row) -> str:
 def _commit_shown(last: Row) -> str:
     who = " ".join(shown(last[name]) for name in ("client_id", "client_host", "principal") if last[name])
     time, cause = time_shown(last["time_ms"]), shown(last["cause"])
+    if last["client_id"] == READ_IN_ZOOKEEPER and not last["client_host"]:
+        return f"{time}, read in ZooKeeper (when it was written there, and by whom, is not known here)"
     if who:
         return f"{time} by {who}{f' ({cause})' if cause else ''}"
     return f"{time}{f', {cause}' if cause else ''} (by whom is not known here)"

@@ -9,6 +9,7 @@ import click
 from shim.admin.commands.console import number_shown, print_table, tell_beside
 from shim.admin.commands.telling import behind_name, groups_shown, name_shown
 from shim.admin.live.shown.documents import Row
+from shim.admin.live.shown.migration_rows import step_of
 from shim.terminal.showing import shown
 from shim.terminal.times import since_shown
 
@@ -32,7 +33,7 @@ def show_planned(rows: Sequence[Row]) -> None:
 def show_statuses(rows: Sequence[Row]) -> None:
     """Alarms on standard error."""
     print_table(
-        ("GROUP", "OFFSETS.STORAGE", "DUAL.COMMIT.ENABLED", "BEHIND", "STATE", "MEMBERS", "SINCE", "CAUSE"),
+        ("GROUP", "OFFSETS.STORAGE", "DUAL.COMMIT.ENABLED", "BEHIND", "STATE", "MEMBERS", "STEP", "SINCE", "CAUSE"),
         [
             (
                 row["group"],
@@ -41,6 +42,7 @@ def show_statuses(rows: Sequence[Row]) -> None:
                 behind_shown(row),
                 row["state"],
                 number_shown(row["members"]),
+                step_of(row),
                 since_shown(row["changed_ms"]),
                 row["cause"],
             )

@@ -22,6 +22,7 @@ export function groupView(root, group, pollNow) {
   const buttons = moveButtons(pollNow);
   const since = el("p", { class: "quiet" });
   const rebalance = el("p", { class: "quiet" });
+  const inZooKeeper = el("p", { class: "quiet" });
   const tiles = Object.fromEntries(["Lag", "Members", "Partitions", "Last commit"].map((label) => [label, el("dd", {})]));
   const chart = lineChart("tall");
   const samples = new Samples();
@@ -50,7 +51,7 @@ export function groupView(root, group, pollNow) {
     el("dl", { class: "tiles" }, ...Object.entries(tiles).map(([label, value]) => el("div", { class: "tile" }, el("dt", {}, label), value))),
     el("section", {}, el("h2", {}, "Lag over time"), chart.node),
     el("section", {}, el("h2", {}, "Partitions"), partitions.node, noOffsets, parts.node),
-    el("section", {}, el("h2", {}, "Members"), members.node, noMembers),
+    el("section", {}, el("h2", {}, "Members"), members.node, noMembers, inZooKeeper),
     history.node,
   );
   const content = [...root.children];
@@ -116,6 +117,7 @@ export function groupView(root, group, pollNow) {
     memberRows(told.member_details.map((each) => ({ ...each, awaited: awaited.has(each.member_id), now: told.now_ms })));
     members.node.hidden = told.member_details.length === 0;
     noMembers.hidden = told.member_details.length > 0;
+    setText(inZooKeeper, consumersInZooKeeper(told.zookeeper_consumers));
     await history.poll(signal, moved(told), stepOf(told) !== "upstream");
   }
 
@@ -134,6 +136,12 @@ function moved(told) {
   const newest = told.offsets.reduce((latest, at) => Math.max(latest, at.committed_ms ?? 0), 0);
   const committed = told.offsets.filter((at) => at.offset !== null).length;
   return JSON.stringify([told.last_commit, stepOf(told), newest, committed]);
+}
+
+/** Old consumers, whom no coordinator has as members; null where nobody knows. */
+function consumersInZooKeeper(ids) {
+  if (ids === null) return "Whether consumers are in ZooKeeper is not known now.";
+  return ids.length === 0 ? "" : `${plural(ids.length, "consumer")} in ZooKeeper: ${some(ids)}`;
 }
 
 /** Which generation it is, why the last rebalance began, and who is awaited, of a group that the shim serves. */

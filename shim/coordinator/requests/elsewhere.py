@@ -4,14 +4,13 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from protocol.offsets_log import CommittedOffset, OffsetCommitKey, OffsetCommitValue
-from protocol.own.history_log import Who
+from protocol.own.history_log import READ_IN_ZOOKEEPER, Who
 from protocol.own.state_log import NO_OFFSET, NOT_CARRIED, About, Step, WrittenValue
 from shim.coordinator.decision import Decision
 from shim.coordinator.outcome import Asker, Caller, HandsTaken
 from shim.coordinator.state.partition_state import PartitionState
 
-_DIRECTLY: Final = Who(-1, "", None, "zookeeper", "", "")
-"""Nobody knows who has written there."""
+_DIRECTLY: Final = Who(-1, "", None, READ_IN_ZOOKEEPER, "", "")
 
 # What a record takes beside its names (a little less), and a character in UTF-8 (at most).
 _RECORD_OVERHEAD = 80
@@ -37,7 +36,7 @@ def carry(
         room -= size
         key = OffsetCommitKey(group_id, topic, partition)
         if offset < 0:
-            decision.delete(key, "it was deleted in ZooKeeper", Caller("zookeeper", ""))
+            decision.delete(key, "it was deleted in ZooKeeper", Caller(READ_IN_ZOOKEEPER, ""))
             continue
         value = OffsetCommitValue(offset, commit_timestamp=decision.now)
         decision.write(key, value)

@@ -43,6 +43,7 @@ class Grouped:
     windows: list[Window] = field(default_factory=list)
     deleted: list[tuple[str, str]] = field(default_factory=list)
     members: list[Member] = field(default_factory=list)
+    zookeeper_consumers: Sequence[str] | None = ()
     last_commit: Moved | None = None
     without_history: bool = False
     without_brokers: bool = False
@@ -60,7 +61,7 @@ class Grouped:
         offsets = {} if self.without_offsets else await self.moved.offsets(group)
         why = NO_BROKERS if self.without_brokers else ""
         ends = [OffsetAt(*at, offset, None, None, why) for at, offset in sorted(offsets.items())]
-        return Details("consumer", self.members, ends, self.last_commit, None, NOW_MS)
+        return Details("consumer", self.members, ends, self.last_commit, None, NOW_MS, self.zookeeper_consumers)
 
     async def lags(self, groups: Sequence[str]) -> Mapping[str, GroupLag]:
         if self.without_brokers:

@@ -505,7 +505,7 @@ def test_members_and_who_committed_last(grouped: Grouped, admin: str) -> None:
     ]
     grouped.last_commit = MOVED._replace(cause="groups reset --undo")
     lines = offset_shim("groups", "describe", "g", "--admin", admin).stdout.splitlines()
-    assert lines[5:11] == [
+    assert lines[6:12] == [
         "last commit: 2023-11-14T22:13:20.000Z by etl /10.0.0.4 User:a (groups reset --undo)",
         "CLIENT-ID  HOST       MEMBER     INSTANCE  HEARD             SESSION  REMOVED  PARTITIONS",
         "etl        /10.0.0.4  5c3c6e6e…  -         4 s ago           45 s     in 41 s  bills:0 orders:1,2",
@@ -521,10 +521,27 @@ def test_members_of_a_java_client_fit_into_a_line(grouped: Grouped, admin: str) 
     grouped.members = [
         Member(f"{client}-{UUID}", None, client, "/192.168.100.200", [("orders", 0)], NOW_MS, 45_000, NOW_MS + 45_000)
     ]
-    heading, member = offset_shim("groups", "describe", "g", "--admin", admin).stdout.splitlines()[5:7]
+    heading, member = offset_shim("groups", "describe", "g", "--admin", admin).stdout.splitlines()[6:8]
     assert heading.split() == ["CLIENT-ID", "HOST", "MEMBER", "HEARD", "SESSION", "REMOVED", "PARTITIONS"]
     assert member.endswith("  orders:0")
     assert max(len(heading), len(member)) <= 100
+
+
+@pytest.mark.parametrize(
+    ("there", "shown"),
+    [
+        (["g_old-1", "g_old-2\x1b[2J"], ["consumers in ZooKeeper: 2: g_old-1, g_old-2\\x1b[2J"]),
+        ([], []),
+        (None, ["consumers in ZooKeeper: not known now"]),
+    ],
+)
+def test_consumers_in_zookeeper_are_no_members(
+    grouped: Grouped, admin: str, there: list[str] | None, shown: list[str]
+) -> None:
+    grouped.zookeeper_consumers = there
+    lines = offset_shim("groups", "describe", "g", "--admin", admin).stdout.splitlines()
+    assert [line for line in lines if "ZooKeeper" in line] == shown
+    assert offset_shim("groups", "describe", "g", "--json", "--admin", admin).json["zookeeper_consumers"] == there
 
 
 def test_members_as_an_older_shim_tells_of_them(grouped: Grouped, admin: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -532,7 +549,8 @@ def test_members_as_an_older_shim_tells_of_them(grouped: Grouped, admin: str, mo
 
     def older(self: admin_client.RunningShim, path: str, query: Any = ()) -> Any:
         document = get(self, path, query)
-        document.pop("now_ms")
+        for name in ("now_ms", "zookeeper_consumers"):
+            del document[name]
         for each in document["member_details"]:
             for name in ("heard_ms", "session_timeout_ms", "removed_ms"):
                 del each[name]
@@ -552,6 +570,7 @@ def test_members_as_an_older_shim_tells_of_them(grouped: Grouped, admin: str, mo
         ("", "adopted from the cluster", ", adopted from the cluster (by whom is not known here)"),
         ("", "", " (by whom is not known here)"),
         ("etl", "", " by etl"),
+        ("zookeeper", "", ", read in ZooKeeper (when it was written there, and by whom, is not known here)"),
     ],
 )
 def test_a_last_commit_of_which_not_all_is_known(

@@ -86,6 +86,7 @@ def test_one_group(moved: Moved, admin: str) -> None:
     moved.add("g")
     assert offset_shim("groups", "describe", "g", "--admin", admin).stdout.splitlines() == [
         "group: g",
+        "step: upstream",
         "offsets.storage: upstream",
         "dual.commit.enabled: false",
         "copies behind: -",
@@ -97,7 +98,7 @@ def test_one_group(moved: Moved, admin: str) -> None:
         "orders         10                    7  -               -    -",
     ]
     moved.tell("g", 12.34, "clients go past\x1b[2J the shim")
-    assert offset_shim("groups", "describe", "g", "--admin", admin).stdout.splitlines()[3:5] == [
+    assert offset_shim("groups", "describe", "g", "--admin", admin).stdout.splitlines()[4:6] == [
         "copies behind: 12.3 s",
         "alarm: clients go past\\x1b[2J the shim",
     ]
@@ -166,11 +167,13 @@ def test_status(moved: Moved, admin: str) -> None:
     offset_shim("migrate", "start", "g", "--cause", "change\x1b[2J 4711", "--admin", admin)
     told = offset_shim("migrate", "status", "--admin", admin)
     assert told.stdout.splitlines() == [
-        "GROUP  OFFSETS.STORAGE  DUAL.COMMIT.ENABLED  BEHIND  STATE   MEMBERS  SINCE                 CAUSE",
-        "g      kafka            false                -       Stable        2  2023-11-14T22:13:20Z  "
+        "GROUP  OFFSETS.STORAGE  DUAL.COMMIT.ENABLED  BEHIND  STATE   MEMBERS  STEP        SINCE                 CAUSE",
+        "g      kafka            false                -       Stable        2  kafka       2023-11-14T22:13:20Z  "
         + cause_of("migrate start", "change\\x1b[2J 4711"),
-        "h      upstream         false                -       Stable        2  -                     it was there",
-        "i      kafka            true                 12.3 s  Stable        2  -                     it was there",
+        "h      upstream         false                -       Stable        2  upstream    -                     "
+        "it was there",
+        "i      kafka            true                 12.3 s  Stable        2  kafka+dual  -                     "
+        "it was there",
     ]
     assert (told.status, told.stderr) == (1, "i: zookeeper is not reached,\\x1b[2J since noon\n")
     some = offset_shim("migrate", "status", "h", "i", "--json", "--admin", admin)

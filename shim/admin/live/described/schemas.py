@@ -150,6 +150,7 @@ SCHEMAS: Final[Mapping[str, Schema]] = {
             **_STATUS,
             "protocol_type": _TEXT,
             "member_details": _list(_ref("Member")),
+            "zookeeper_consumers": {"type": ["array", "null"], "items": _TEXT},
             "last_commit": _either(_ref("Moved")),
             "generation": _either(_ref("Generation")),
             "now_ms": _COUNT,

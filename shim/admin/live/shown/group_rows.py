@@ -27,6 +27,7 @@ def details_row(details: Details) -> Row:
     return {
         "protocol_type": details.protocol_type,
         "member_details": [member_row(each) for each in details.members],
+        "zookeeper_consumers": details.zookeeper_consumers,
         "last_commit": None if last is None else moved_row(last),
         "generation": None if details.generation is None else generation_row(details.generation, details.now_ms),
         "now_ms": details.now_ms,
