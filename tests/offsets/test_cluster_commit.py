@@ -8,30 +8,33 @@ from typing import Any, Final
 import pytest
 
 from protocol.errors import ErrorCode
-from protocol.messages import offset_commit
+from protocol.messages import find_coordinator, offset_commit
 from protocol.offsets_log import CommittedOffset
 from protocol.topic_partition import TopicPartition
 from shim.offsets.cluster.groups import ClusterGroups
 
 GROUP: Final = "g"
 MANY: Final = {TopicPartition("t", number): CommittedOffset(number, -1, "", 0) for number in range(2_500)}
-NODE_ID: Final = 1
+NODE_ID, SECOND_ID = 1, 2
 
 
 class _Lost(Exception):
     pass
 
 
-class _OneBroker:
-    """Answers each request with the next of these codes; None: it has lost the group by then."""
+class _Brokers:
+    """Each commit is answered with the next of these codes; None: the group is lost by then. Asked who coordinates it,
+    they name the second."""
 
-    addresses: Final[Mapping[int, object]] = {NODE_ID: None}
+    addresses: Final[Mapping[int, object]] = {NODE_ID: None, SECOND_ID: None}
 
     def __init__(self, *codes: int | None) -> None:
         self.asked: list[int] = []
         """How many partitions each request names."""
         self._codes = list(codes)
         self.is_ours = True
+        self.node_ids: list[int] = []
+        """Whom each of them went to."""
 
     def may_send(self) -> None:
         if not self.is_ours:
@@ -41,6 +44,10 @@ class _OneBroker:
         return at_most
 
     async def ask(self, node_id: int, api: Any, request: Any, *, version: int | None = None) -> Any:
+        if api is find_coordinator.API:
+            found = find_coordinator.Coordinator(GROUP, SECOND_ID, "", 0, ErrorCode.NONE)
+            return find_coordinator.FindCoordinatorResponse(coordinators=(found,))
+        self.node_ids.append(node_id)
         self.asked.append(sum(len(topic.partitions) for topic in request.topics))
         code = self._codes.pop(0)
         self.is_ours = code is not None
@@ -64,13 +71,13 @@ def _groups(brokers: Any) -> ClusterGroups:
 
 
 async def test_all_of_them_where_it_stays() -> None:
-    brokers = _OneBroker(0, 0, 0)
+    brokers = _Brokers(0, 0, 0)
     assert await _groups(brokers).try_commit(GROUP, MANY, brokers.may_send) == []
     assert brokers.asked == [1_000, 1_000, 500]
 
 
 async def test_the_rest_is_not_sent() -> None:
-    brokers = _OneBroker(0, None)
+    brokers = _Brokers(0, None)
     with pytest.raises(_Lost):
         await _groups(brokers).try_commit(GROUP, MANY, brokers.may_send)
     assert brokers.asked == [1_000, 1_000]
@@ -78,7 +85,7 @@ async def test_the_rest_is_not_sent() -> None:
 
 async def test_nor_is_what_was_refused_sent_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("shim.offsets.cluster.brokers.RETRY_SECONDS", 0.0)
-    brokers = _OneBroker(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+    brokers = _Brokers(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
 
     def lost_by_the_third() -> None:
         if len(brokers.asked) == 2:
@@ -90,8 +97,19 @@ async def test_nor_is_what_was_refused_sent_again(monkeypatch: pytest.MonkeyPatc
 
 
 async def test_nor_a_deletion() -> None:
-    brokers = _OneBroker()
+    brokers = _Brokers()
     brokers.is_ours = False
     with pytest.raises(_Lost):
         await _groups(brokers).try_delete(GROUP, list(MANY), brokers.may_send)
     assert brokers.asked == []
+
+
+@pytest.mark.parametrize("code", [ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE])
+async def test_where_another_broker_coordinates_it_by_now_that_one_is_asked(
+    code: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not the first one for as long as there is patience, while clients of the group wait."""
+    monkeypatch.setattr("shim.offsets.cluster.brokers.RETRY_SECONDS", 0.0)
+    brokers = _Brokers(0, code, 0, 0)
+    assert await _groups(brokers).try_commit(GROUP, MANY) == []
+    assert brokers.node_ids == [NODE_ID, NODE_ID, SECOND_ID, SECOND_ID]

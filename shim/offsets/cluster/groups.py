@@ -152,9 +152,12 @@ class ClusterGroups(DescribedGroups):
         version = await self._brokers.newest(node_id, offset_commit.API, at_least=2, at_most=_NEWEST_OFFSET_COMMIT)
         may_send()
         answer = await self._brokers.ask(node_id, offset_commit.API, request, version=version)
-        return _refused(
-            request.group_id, ((t.name, p.partition_index, p.error_code) for t in answer.topics for p in t.partitions)
-        )
+        answers = ((t.name, p.partition_index, p.error_code) for t in answer.topics for p in t.partitions)
+        try:
+            return _refused(request.group_id, answers)
+        except BrokerRefused:
+            self.forget(request.group_id)  # it may not be its coordinator any more
+            raise
 
     async def keeps_leader_epochs(self, group: str) -> bool:
         """Whether :meth:`commit` can tell them (KIP-320, Kafka 2.1)."""
