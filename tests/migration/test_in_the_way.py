@@ -148,6 +148,21 @@ async def test_what_was_another_topics_is_not_given_back() -> None:
     assert around.cluster.try_commit.call_args.args[1] == {}
 
 
+async def test_that_it_is_given_back_stands_where_what_it_had_here_cannot_be_forgotten_for_now(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """As when the log fails between the two: nobody is told then that it stays where it is."""
+    around = Around(_OFFSETS, "Empty")
+    around.cluster.try_commit.return_value = []
+    around.reader.cluster_offsets.side_effect = [{}, _OFFSETS]
+    around.locked.take_in_hand = AsyncMock()
+    around.locked.decided.side_effect = Refused("group g: the log answers NOT_COORDINATOR")
+    assert await around.hand_over.give_back("g", "") == 0
+    around.locked.take_in_hand.assert_called_once()
+    (warning,) = (each.message for each in caplog.records if each.levelname == "WARNING")
+    assert warning == "group g: the log answers NOT_COORDINATOR: what it had here is kept, though it is passed through"
+
+
 async def test_nothing_is_taken_over_while_a_topic_may_be_another_one() -> None:
     around = Around(_OFFSETS, "Empty")
     around.uncertain.return_value = ["t"]

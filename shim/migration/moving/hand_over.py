@@ -207,7 +207,10 @@ class HandOver:
                 self._mirror.forget(group)
             given_back = counted(len(offsets), "offset")
             log.info("group %s is passed through from now on: %s given back (%s)", group, given_back, cause)
-            await locked.decided(lambda coordinator, now, asker: coordinator.abandon(now, group, asker))
+            try:
+                await locked.decided(lambda coordinator, now, asker: coordinator.abandon(now, group, asker))
+            except Refused as error:  # as after a crash between the two
+                log.warning("%s: what it had here is kept, though it is passed through", error)
             return len(own.members)
 
     async def _sure_of_topics(self, group: str, offsets: Committed) -> None:
