@@ -1,9 +1,10 @@
-"""The first look at groups that were loaded, many at a time, beside a disk that refuses what was decided meanwhile."""
+"""The first look at groups that were loaded, many at a time, and what comes between the question and the answer: a disk
+that refuses what was decided, a turn of the mirror."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, cast
 
 from protocol.messages.offset_commit import (
@@ -85,6 +86,8 @@ class OneGroup:
     def __init__(self) -> None:
         self.there: Committed = {AT: CommittedOffset(OF_A_STRANGER, -1, "", 0)}
         self.looks = 0
+        self.meanwhile: Callable[[], Awaitable[None]] | None = None
+        """Awaited once, before what it has just answered is known here."""
 
     async def groups(self, within_seconds: float) -> dict[str, Any]:
         return {"g": None}
@@ -94,7 +97,11 @@ class OneGroup:
 
     async def offsets_of(self, groups: Sequence[str], *, stable: bool) -> dict[str, Committed]:
         self.looks += 1
-        return {"g": dict(self.there)}
+        found = {"g": dict(self.there)}
+        meanwhile, self.meanwhile = self.meanwhile, None
+        if meanwhile is not None:
+            await meanwhile()
+        return found
 
     async def try_commit(self, group: str, offsets: Committed, may_send: Callable[[], None]) -> list[Any]:
         may_send()
@@ -131,3 +138,26 @@ async def test_what_the_disk_has_taken_was_one() -> None:
     cluster = OneGroup()
     mirror = await looked_at(OnePartition(), cluster, refuses=False)
     assert (cluster.there[AT].offset, mirror.alarm("g")) == (COMMITTED, "")
+
+
+async def test_what_a_turn_has_found_out_meanwhile_is_newer() -> None:
+    """Somebody has committed past the shim behind it, as the guard has seen."""
+    runtime, cluster = OnePartition(), OneGroup()
+    cluster.there = {AT: CommittedOffset(LOADED, -1, "", 0)}
+    mirror = Mirror(cast(Runtime, runtime), cast(ClusterGroups, cluster), Settings(), every_seconds=0.01)
+
+    async def seen_by_the_guard() -> None:
+        await mirror.fed("g")
+        cluster.there = {AT: CommittedOffset(OF_A_STRANGER, -1, "", 0)}
+        mirror.doubt("g")
+
+    cluster.meanwhile = seen_by_the_guard
+    runtime.serve(loaded())
+    running = asyncio.create_task(mirror.run())
+    try:
+        await until(lambda: cluster.meanwhile is None and mirror.is_compared("g") and mirror.lag_seconds("g") is None)
+        assert cluster.there[AT].offset == LOADED
+    finally:
+        running.cancel()
+        await asyncio.wait([running])
+        mirror.close()

@@ -53,6 +53,8 @@ class Comparison:
         self._touched = touched
         self._look = look
         self._compared = 0
+        self._portion: dict[str, Committed] = {}
+        """Groups that the cluster is asked about now, with what the log has."""
         self._loaded: set[int] = set()
         self._any = asyncio.Event()
         self._trouble = LoggedOnce(log)
@@ -64,6 +66,10 @@ class Comparison:
         else:
             self._loaded.add(number)
             self._any.set()
+
+    def leave(self, group: str) -> None:
+        """It has a turn, which finds out for itself: what was asked before is older."""
+        self._portion.pop(group, None)
 
     def is_compared(self, number: int) -> bool:
         """Whether all groups of a partition that was loaded have been looked at."""
@@ -104,7 +110,7 @@ class Comparison:
         """``listed``: the groups that brokers say they have. One whose coordinator is away or has just moved is not
         among them, and may have offsets all the same: it finds out for itself. Ends where the partition is read back,
         or given away."""
-        portion: dict[str, Committed] = {}
+        self._portion.clear()
         offsets = 0
         for group in {*coordinator.hands(), *coordinator.group_ids()}:
             if self._runtime.coordinator(number) is not coordinator:
@@ -119,32 +125,33 @@ class Comparison:
             known = self._written.get(group)
             if known is not None:
                 self._judge(coordinator, group, own, known)
+            elif self._waits(group):
+                continue
             elif group in listed:
-                portion[group] = own
+                self._portion[group] = own
                 offsets += len(own)
             elif own or coordinator.overruled(group):
                 # Of one that has none here nothing is written before its first turn, which looks itself.
                 self._touched([group])
-            if offsets >= _OFFSETS_AT_ONCE or len(portion) >= _GROUPS_AT_ONCE:
-                await self._compare_portion(number, coordinator, portion)
-                portion, offsets = {}, 0
+            if offsets >= _OFFSETS_AT_ONCE or len(self._portion) >= _GROUPS_AT_ONCE:
+                await self._compare_portion(number, coordinator)
+                self._portion.clear()
+                offsets = 0
             await asyncio.sleep(0)  # clients have their turns
-        await self._compare_portion(number, coordinator, portion)
+        await self._compare_portion(number, coordinator)
 
-    async def _compare_portion(self, number: int, coordinator: GroupCoordinator, portion: dict[str, Committed]) -> None:
+    async def _compare_portion(self, number: int, coordinator: GroupCoordinator) -> None:
         try:
-            found = await self._cluster.offsets_of(portion)
+            found = await self._cluster.offsets_of(dict(self._portion))
         except StoreUnavailable:
             raise
         except StoreError:  # of one of them: each finds out for itself, in its turn
-            self._touched(portion)
+            self._touched(self._portion)
             return
         await self._runtime.settled(number)
         if self._runtime.coordinator(number) is not coordinator:
             return  # what was read of it was decided, and is not there: the first look would take it for a commit
-        for group, own in portion.items():
-            if group in self._written or self._waits(group):
-                continue
+        for group, own in self._portion.items():
             if not coordinator.has_pending(group):
                 self._written.update(group, found[group], ())
             self._judge(coordinator, group, own, found[group])

@@ -212,6 +212,7 @@ class Mirror:
     def forget(self, group: str) -> None:
         """It is not the shim's any more."""
         self._touched.forget(group)
+        self._comparison.leave(group)
         self._in_mind.forget(group)
         self._outbox.forget(group)  # last: what waits for a turn is told then
 
@@ -269,6 +270,7 @@ class Mirror:
         coordinator = self._runtime.coordinator_of(group)
         if coordinator is None:
             raise StoreUnavailable(f"group {group}: its partition is not loaded")
+        self._comparison.leave(group)
         await MirrorTurn(group, coordinator, self._runtime, self._cluster, self._in_mind, self._written_over).take()
 
     def _written_over(self, group: str, own: Committed, theirs: Committed) -> None:
