@@ -119,7 +119,7 @@ class Parts:
         cluster_groups = ClusterGroups(asked)
 
         # Where groups and their offsets are, and how they move.
-        self.mirror = Mirror(runtime, ClusterGroups(copied, 0.0), settings)
+        self.mirror = Mirror(runtime, ClusterGroups(copied, 0.0), settings, self.topics.blocked)
         self.guard = Guard(runtime, cluster_groups, self.mirror)
         self.zookeeper = BesideZooKeeper.of(given.zookeeper, runtime, settings) if given.zookeeper else None
         dual_commit = self.zookeeper.dual_commit if self.zookeeper else None

@@ -30,12 +30,12 @@ from shim.coordinator import GroupCoordinator
 from shim.demo.parts import Broker
 from shim.demo.parts import Cluster as Brokers
 from shim.disk_log import DiskBackend, open_log
-from shim.following import TransactionFollower
+from shim.following import Topics, TransactionFollower
 from shim.migration.mirror.mirror import Mirror
 from shim.offsets.cluster.groups import ClusterGroups, Committed, RefusedPartition
 from shim.offsets.cluster.kept_brokers import KeptBrokers
 from shim.runtime import Clock, Runtime
-from shim.upstream import Cluster, TopicReader
+from shim.upstream import Cluster, ClusterTopics, TopicReader
 from shim.upstream.errors import Unanswered, UpstreamError
 from tests.migration.test_transactions import begun
 from tests.runtime.running import CALLER
@@ -102,8 +102,16 @@ class Mirrored:
         self.cluster = cluster
         self.brokers = KeptBrokers(cluster, settings)
         self.groups = WatchedGroups(self.brokers, 0)
+        self._cluster_topics = ClusterTopics(cluster, settings)
+        self.topics = Topics(self._cluster_topics, settings)
+        """Nobody looks, but who asks."""
         self.mirror = Mirror(
-            runtime, self.groups, settings, every_seconds=OFTEN_SECONDS, nowhere_seconds=OFTEN_SECONDS * 10
+            runtime,
+            self.groups,
+            settings,
+            self.topics.blocked,
+            every_seconds=OFTEN_SECONDS,
+            nowhere_seconds=OFTEN_SECONDS * 10,
         )
         self._other_brokers = KeptBrokers(cluster, settings)
         self.cluster_groups = ClusterGroups(self._other_brokers)
@@ -112,6 +120,7 @@ class Mirrored:
         self.mirror.close()
         self.brokers.close()
         self._other_brokers.close()
+        self._cluster_topics.close()
 
     def coordinator(self, group: str) -> GroupCoordinator:
         found = self.runtime.coordinator_of(group)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 from protocol.messages.describe_groups import DescribedGroup
 from protocol.topic_partition import TopicPartition
@@ -51,6 +51,10 @@ class NoGroups:
 
 async def passed_by(_group: str) -> bool:
     return True
+
+
+def none_blocked(_topics: Iterable[str]) -> Sequence[str]:
+    return ()
 
 
 async def none_uncertain(_topics: Collection[str]) -> Sequence[str]:

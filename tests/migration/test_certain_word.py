@@ -23,7 +23,7 @@ from shim.migration.stores import Stores
 from shim.migration.words import Refused
 from shim.offsets.cluster.groups import ClusterGroups
 from shim.runtime import Clock, Runtime
-from tests.migration.no_groups import NoGroups, none_uncertain, passed_by
+from tests.migration.no_groups import NoGroups, none_blocked, none_uncertain, passed_by
 from tests.runtime.held_log import HeldLog
 
 SETTINGS = Settings(offsets_topic_num_partitions=1, offsets_commit_timeout_ms=1_000)
@@ -37,7 +37,7 @@ async def test_a_word_that_may_be_lost(tmp_path: Path) -> None:
     await runtime.load()
     writing = asyncio.create_task(runtime.run())
     cluster = cast(ClusterGroups, NoGroups())
-    mirror = Mirror(runtime, cluster, SETTINGS)
+    mirror = Mirror(runtime, cluster, SETTINGS, none_blocked)
     stores, guard = Stores(runtime, mirror, None), Guard(runtime, cluster, mirror)
     lookup = Lookup(None)
     placements = Placements(runtime, cluster, SETTINGS, passed_by, lookup)

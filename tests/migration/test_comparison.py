@@ -20,6 +20,7 @@ from shim.coordinator import Asker, Caller, GroupCoordinator
 from shim.migration.mirror.mirror import Mirror
 from shim.offsets.cluster.groups import ClusterGroups, Committed
 from shim.runtime import Runtime
+from tests.migration.no_groups import none_blocked
 from tests.waiting import until
 
 AT = TopicPartition("t", 0)
@@ -111,7 +112,7 @@ class OneGroup:
 
 async def looked_at(runtime: OnePartition, cluster: OneGroup, *, refuses: bool) -> Mirror:
     """Once a commit has been decided that came before anybody looked."""
-    mirror = Mirror(cast(Runtime, runtime), cast(ClusterGroups, cluster), Settings(), every_seconds=0.01)
+    mirror = Mirror(cast(Runtime, runtime), cast(ClusterGroups, cluster), Settings(), none_blocked, every_seconds=0.01)
     runtime.serve(coordinator := loaded())
     commit(coordinator, COMMITTED)
     runtime.refuses = refuses
@@ -144,7 +145,7 @@ async def test_what_a_turn_has_found_out_meanwhile_is_newer() -> None:
     """Somebody has committed past the shim behind it, as the guard has seen."""
     runtime, cluster = OnePartition(), OneGroup()
     cluster.there = {AT: CommittedOffset(LOADED, -1, "", 0)}
-    mirror = Mirror(cast(Runtime, runtime), cast(ClusterGroups, cluster), Settings(), every_seconds=0.01)
+    mirror = Mirror(cast(Runtime, runtime), cast(ClusterGroups, cluster), Settings(), none_blocked, every_seconds=0.01)
 
     async def seen_by_the_guard() -> None:
         await mirror.fed("g")

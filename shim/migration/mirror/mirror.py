@@ -17,7 +17,7 @@ from shim.coordinator import GroupCoordinator
 from shim.migration.mirror.comparison import Comparison
 from shim.migration.mirror.in_mind import ByGroup, InMind
 from shim.migration.mirror.last_written import Written
-from shim.migration.mirror.turn import MirrorTurn, WrittenOver
+from shim.migration.mirror.turn import Blocked, MirrorTurn, WrittenOver
 from shim.migration.own_offsets import NotReadable, own_offsets
 from shim.offsets.cluster.groups import ClusterGroups, Committed
 from shim.offsets.cluster.store import ClusterStore
@@ -49,16 +49,19 @@ class Mirror:
         runtime: Runtime,
         cluster_groups: ClusterGroups,
         settings: Settings,
+        blocked: Blocked,
         *,
         every_seconds: float = _EVERY_SECONDS,
         nowhere_seconds: float = _NOWHERE_SECONDS,
     ) -> None:
-        """``cluster_groups``: need have no patience, as what fails is tried again here. ``every_seconds``: how often
-        those that were touched get a turn. ``nowhere_seconds``: how often it is tried again to write offsets that the
-        cluster had no partition for."""
+        """``cluster_groups``: need have no patience, as what fails is tried again here. ``blocked``: which of these
+        topics may be other ones by now than those that offsets were committed for. ``every_seconds``: how often those
+        that were touched get a turn. ``nowhere_seconds``: how often it is tried again to write offsets that the cluster
+        had no partition for."""
         self._runtime = runtime
         self._cluster = ClusterStore(cluster_groups)
         self._mirrors = settings.offsets_mirror_upstream
+        self._blocked = blocked
         self._every_seconds = every_seconds
         self._nowhere_seconds = nowhere_seconds
         self._touched = ByGroup[float]()
@@ -222,8 +225,8 @@ class Mirror:
             tasks.create_task(self._comparison.run(), name="comparing with the cluster's own offsets")
             tasks.create_task(self._try_nowhere(), name="trying offsets that the cluster had no partition for")
             while True:
-                self.touched(self._in_mind.in_force_there)
-                self._in_mind.in_force_there.clear()
+                self.touched(self._in_mind.again)
+                self._in_mind.again.clear()
                 for group in list(self._touched):
                     self._give_turn(group)
                 await asyncio.sleep(self._every_seconds)
@@ -271,7 +274,10 @@ class Mirror:
         if coordinator is None:
             raise StoreUnavailable(f"group {group}: its partition is not loaded")
         self._comparison.leave(group)
-        await MirrorTurn(group, coordinator, self._runtime, self._cluster, self._in_mind, self._written_over).take()
+        turn = MirrorTurn(
+            group, coordinator, self._runtime, self._cluster, self._in_mind, self._blocked, self._written_over
+        )
+        await turn.take()
 
     def _written_over(self, group: str, own: Committed, theirs: Committed) -> None:
         for told in self._watchers:

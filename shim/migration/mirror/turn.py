@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator, Set
+from collections.abc import Callable, Collection, Iterable, Iterator, Set
 from contextlib import contextmanager
 
 from protocol.own.state_log import Hands
@@ -23,6 +23,9 @@ from shim.runtime import Runtime
 
 log = logging.getLogger(__name__)
 
+Blocked = Callable[[Iterable[str]], Collection[str]]
+"""Which of these topics may be other ones by now."""
+
 WrittenOver = Callable[[str, Committed, Committed], None]
 """Told of a group, of what has been written of it, and of what others had committed in the cluster."""
 
@@ -38,6 +41,7 @@ class MirrorTurn:
         runtime: Runtime,
         cluster: ClusterStore,
         in_mind: InMind,
+        blocked: Blocked,
         written_over: WrittenOver,
     ) -> None:
         self._group = group
@@ -45,6 +49,7 @@ class MirrorTurn:
         self._runtime = runtime
         self._cluster = cluster
         self._in_mind = in_mind
+        self._blocked = blocked
         self._written_over = written_over
         self._sent: Committed = {}
         """To the cluster, by now."""
@@ -116,10 +121,12 @@ class MirrorTurn:
         alike = overruled - set(differing(own, there))
         changed |= {at: own[at] for at in alike & own.keys()}
         gone += sorted(alike - own.keys())
-        if newer:
+        blocked = self._of_blocked(changed)
+        if newer or blocked:
             # The log has yet to read that the transaction has ended. If it was another one that has, there is a turn.
-            its.in_force_there[group] = None
-            changed = {at: each for at, each in changed.items() if at not in newer}
+            # So it is with topics: of one that is gone the offsets are deleted here, and of one that is not written.
+            its.again[group] = None
+            changed = {at: each for at, each in changed.items() if at not in newer and at not in blocked}
             gone = [at for at in gone if at not in newer]
         if group in its.contested:
             its.contested.saw(group, own, of_others(coordinator, group, own, there), (*changed, *gone))
@@ -144,11 +151,18 @@ class MirrorTurn:
 
     def _check_ours(self) -> None:
         """Raises StoreUnavailable where the cluster's coordinator may have it by now, or another process, which has
-        acknowledged more."""
+        acknowledged more; and where what is sent may be of a topic that is gone."""
         if not self._is_served:
             raise StoreUnavailable(
                 f"group {self._group}: its partition is read back: what was not acknowledged may not be there"
             )
+        if blocked := self._of_blocked(self._sent):
+            raise StoreUnavailable(f"{min(blocked)}: the topic may be another one by now")
+
+    def _of_blocked(self, offsets: Committed) -> Set[TopicPartition]:
+        """Those for topics that may be other ones by now: there they would be the new one's."""
+        topics = self._blocked(at.topic for at in offsets)
+        return {at for at in offsets if at.topic in topics} if topics else frozenset()
 
     @property
     def _is_served(self) -> bool:

@@ -47,7 +47,7 @@ from shim.offsets.zookeeper.ensemble import Ensemble
 from shim.offsets.zookeeper.offsets import ZooKeeperOffsets
 from shim.runtime import Runtime
 from shim.runtime.own_ticket import OwnTicket
-from tests.migration.no_groups import NoGroups, none_uncertain, passed_by
+from tests.migration.no_groups import NoGroups, none_blocked, none_uncertain, passed_by
 from tests.migration.simulated.disk import DISK, Disk
 from tests.migration.simulated.simulated_ensemble import SimulatedEnsemble
 from tests.migration.simulated.virtual_time import OWNER, VirtualClock, end_tasks_of
@@ -92,7 +92,7 @@ class ShimProcess:
         ensemble = cast(Ensemble, self.ensemble)
         dual_commit = DualCommit(runtime, ZooKeeperOffsets(ensemble), ensemble) if has_zookeeper else None
         self._dual_commit = dual_commit
-        self.stores = Stores(runtime, Mirror(runtime, cluster, SETTINGS), dual_commit)
+        self.stores = Stores(runtime, Mirror(runtime, cluster, SETTINGS, none_blocked), dual_commit)
         self.feeding = Feeding(runtime, self.stores.mirror, dual_commit)
         lookup = Lookup(None if dual_commit is None else dual_commit.store)
         self.placements = Placements(runtime, cluster, SETTINGS, passed_by, lookup)

@@ -1,0 +1,112 @@
+"""A topic is deleted and made anew at a real broker: what the mirror writes of its offsets."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from protocol.messages import offset_commit
+from protocol.wire import ZERO_UUID
+from shim.demo.parts import Broker
+from shim.runtime import OffsetsOfTopics
+from tests.conftest import TopicFactory
+from tests.migration.mirrored import Mirrored, mirrored
+from tests.serve.test_topics import delete
+from tests.waiting import until, until_told
+
+OLD, NEW, OTHER = 77, 3, 6
+ANOTHER_ID: Final = b"another topic..."
+
+
+@asynccontextmanager
+async def written(at: Mirrored, group: str, *topics: str) -> AsyncIterator[None]:
+    """The cluster has an offset of each, and the shim knows which topics they are; at the end it looks by itself."""
+    await at.serve(group)
+    for topic in topics:
+        await at.commit_offset(group, topic, OLD)
+    await at.reached(group)
+    await at.topics.partitions_of(topics)
+    assert await at.topics.uncertain(topics) == []
+    yield
+    looking = asyncio.create_task(at.topics.run(OffsetsOfTopics(at.runtime)))
+    try:
+        await until(lambda: not at.topics.any_in_doubt)
+    finally:
+        looking.cancel()
+        await asyncio.wait([looking])
+    at.tell()
+
+
+def make_anew(broker: Broker, make_topic: TopicFactory, topic: str) -> None:
+    delete(broker, topic)
+    make_topic(1, name=topic)
+
+
+async def gone_there(at: Mirrored, group: str, topic: str) -> None:
+    async def is_so() -> bool:
+        return await at.offset_in_cluster(group, topic) is None
+
+    await until_told(is_so)
+
+
+async def test_while_it_may_be_another_one_nothing_of_it(
+    broker: Broker, tmp_path: Path, make_topic: TopicFactory, group: str
+) -> None:
+    """As long as the brokers do not agree, that is; other topics are kept up."""
+    topic, kept = make_topic(), make_topic()
+    async with mirrored(broker, tmp_path) as at:
+        async with written(at, group, topic, kept):
+            await asyncio.to_thread(make_anew, broker, make_topic, topic)
+            await gone_there(at, group, topic)
+            await at.topics.look_at({topic: ANOTHER_ID})
+            assert at.topics.blocked([topic]) == [topic]
+            at.mirror.doubt(group)  # as the guard does, which sees that it is gone
+            await at.commit_offset(group, kept, OTHER)
+            await at.comes_to(group, kept, OTHER)
+            await at.reached(group)
+            assert await at.offset_in_cluster(group, topic) is None
+        await at.commit_offset(group, topic, NEW)
+        await at.comes_to(group, topic, NEW)
+
+
+async def test_nor_where_that_shows_when_it_is_about_to_be_sent(
+    broker: Broker, tmp_path: Path, make_topic: TopicFactory, group: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As while it is found out who coordinates the group."""
+    topic = make_topic()
+    async with mirrored(broker, tmp_path) as at:
+        async with written(at, group, topic):
+            newest, asked = at.brokers.newest, asyncio.Event()
+
+            async def asked_of(node_id: int, api: Any, **versions: Any) -> int:
+                found = await newest(node_id, api, **versions)
+                if api is offset_commit.API and not asked.is_set():
+                    asked.set()
+                    at.topics.suspect({topic: ZERO_UUID})
+                return found
+
+            monkeypatch.setattr(at.brokers, "newest", asked_of)
+            await at.commit_offset(group, topic, OTHER)
+            await asked.wait()
+            await at.reached(group)
+            assert await at.offset_in_cluster(group, topic) == OLD
+        await at.comes_to(group, topic, OTHER)
+
+
+async def test_before_it_is_noticed_the_old_ones_offset_which_goes_when_it_is(
+    broker: Broker, tmp_path: Path, make_topic: TopicFactory, group: str
+) -> None:
+    topic = make_topic()
+    async with mirrored(broker, tmp_path) as at:
+        async with written(at, group, topic):
+            await asyncio.to_thread(make_anew, broker, make_topic, topic)
+            await gone_there(at, group, topic)
+            at.mirror.doubt(group)
+            await at.comes_to(group, topic, OLD)
+            await at.topics.look_at({topic: ANOTHER_ID})
+        await gone_there(at, group, topic)
