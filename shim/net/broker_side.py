@@ -17,7 +17,7 @@ from shim.net.order import ResponseQueue
 from shim.net.overdue import Overdue
 from shim.net.responses import BadResponse, ResponseReader
 from shim.tls import TlsContext
-from shim.upstream import BrokerLink
+from shim.upstream import BrokerLink, UnansweredLinks
 
 _Arguments = TypeVarTuple("_Arguments")
 
@@ -72,11 +72,14 @@ class BrokerSide:
         authenticates: bool = False,
         overdue: Overdue,
         trouble: LoggedOnce | None = None,
+        unanswered: UnansweredLinks | None = None,
         traffic: Traffic | None = None,
     ) -> None:
-        """``timeout_seconds``: for connecting. ``overdue``: for what is owed on the link. ``trouble``: the link's."""
+        """``timeout_seconds``: for connecting. ``overdue``: for what is owed on the link. ``trouble``,
+        ``unanswered``: the link's."""
         self._traffic = traffic or Traffic()
         self._trouble = trouble
+        self._unanswered_links = unanswered
         self.queue = ResponseQueue(write, self._stream_ready)
         self._client = client
         self._addresses = addresses
@@ -226,7 +229,7 @@ class BrokerSide:
 
     def _open(self) -> None:
         if self._link is None and not self._closed:
-            self._link = BrokerLink(self, self._tls, self._trouble)
+            self._link = BrokerLink(self, self._tls, self._trouble, self._unanswered_links)
             self._connected = False
             self._stops &= _CLIENT_FULL  # which is not the old link's, but the client's
             self._link.set_reading(not self._stops)

@@ -24,7 +24,7 @@ from shim.net.session import ClientSession
 from shim.net.sessions import Sessions
 from shim.net.silence import pause_seconds
 from shim.tls import TlsContext, tls_server
-from shim.upstream import reason_of
+from shim.upstream import UnansweredLinks, reason_of
 
 log = logging.getLogger(__name__)
 
@@ -82,7 +82,14 @@ class OneListener:
         self._bootstrap: Acceptor | None = None
         self._by_node: dict[int, Acceptor] = {}
         self._refused: dict[int, str] = {}
-        self._sessions = Sessions(self._complaints, limits.budget, limits.strangers, departures, limits.traffic)
+        self._sessions = Sessions(
+            self._complaints,
+            limits.budget,
+            limits.strangers,
+            departures,
+            limits.traffic,
+            UnansweredLinks(listener.settings),
+        )
         self._closed = False
 
     def take_settings(self, settings: Settings) -> None:

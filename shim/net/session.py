@@ -102,6 +102,7 @@ class ClientSession(asyncio.BufferedProtocol):
             authenticates=authenticates,
             overdue=Overdue(settings.request_timeout_ms / 1000, settings.connections_max_idle_ms / 1000),
             trouble=sessions.unreachable,
+            unanswered=sessions.unanswered,
             traffic=self._traffic,
         )
         self._queue = self._broker.queue

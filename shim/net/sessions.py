@@ -13,6 +13,7 @@ from shim.metrics import Traffic
 from shim.net.budget import RequestBudget
 from shim.net.complaints import Complaints
 from shim.net.outgoing import Departures
+from shim.upstream import UnansweredLinks
 
 log = logging.getLogger(__name__)
 
@@ -44,15 +45,18 @@ class Sessions:
         strangers: RequestBudget | None = None,
         departures: Departures | None = None,
         traffic: Traffic | None = None,
+        unanswered: UnansweredLinks | None = None,
     ) -> None:
         """``budget``: that of all listeners together; ``strangers``: that of clients that have not authenticated, where
-        they have to. None: no bound. ``departures`` and ``traffic``: of all listeners, too.
+        they have to. None: no bound. ``departures`` and ``traffic``: of all listeners, too. ``unanswered``: their
+        links to brokers.
         """
         self.traffic = traffic or Traffic()
         self.departures = departures or Departures()
         self.complaints = complaints or Complaints(log)
         self.unreachable = LoggedOnce(log)
         """Brokers that clients cannot be taken to: a line for all of them."""
+        self.unanswered = unanswered
         # Not by `or`: one for which nobody waits is false.
         self.budget = RequestBudget(-1) if budget is None else budget
         self.strangers = RequestBudget(-1) if strangers is None else strangers

@@ -12,6 +12,7 @@ from shim.upstream.read_buffer import READ_BUFFER, worth_keeping
 from shim.upstream.topic_leaders import TopicUnknown
 from shim.upstream.topic_reader import Read, TopicReader
 from shim.upstream.turns_of_loop import before_each_turn, turns_of_loop
+from shim.upstream.unanswered_links import UnansweredLinks
 
 __all__ = [
     "NO_ACLS",
@@ -27,6 +28,7 @@ __all__ = [
     "Topic",
     "TopicReader",
     "TopicUnknown",
+    "UnansweredLinks",
     "UpstreamError",
     "before_each_turn",
     "is_own",

@@ -13,6 +13,7 @@ from shim.tls import TlsContext, dial
 from shim.upstream.errors import UpstreamError, reason_of
 from shim.upstream.read_buffer import READ_BUFFER, worth_keeping
 from shim.upstream.turns_of_loop import turns_of_loop
+from shim.upstream.unanswered_links import UnansweredLinks
 
 log = logging.getLogger(__name__)
 
@@ -34,12 +35,21 @@ class BrokerLink(asyncio.BufferedProtocol):
     """Bytes to and from one broker, with backpressure. What is written before it is connected waits.
 
     ``tls`` is for a broker that speaks it; ``trouble`` is told where it cannot be reached: the shim itself may never
-    need that broker, so nobody else may notice.
+    need that broker, so nobody else may notice. ``unanswered``: those of all clients.
     """
 
-    def __init__(self, owner: LinkOwner, tls: TlsContext | None = None, trouble: LoggedOnce | None = None) -> None:
+    def __init__(
+        self,
+        owner: LinkOwner,
+        tls: TlsContext | None = None,
+        trouble: LoggedOnce | None = None,
+        unanswered: UnansweredLinks | None = None,
+    ) -> None:
         self._owner: LinkOwner | None = owner
         self._trouble = trouble or LoggedOnce(log)
+        self._unanswered = unanswered
+        self._address: HostPort | None = None
+        self._is_unanswered = False
         self._tls = tls
         self._transport: asyncio.Transport | None = None
         self._waiting = bytearray()
@@ -58,7 +68,11 @@ class BrokerLink(asyncio.BufferedProtocol):
     async def _connect(self, addresses: Sequence[HostPort], timeout_seconds: float) -> None:
         failures = []
         for address in addresses:
+            self._address = address
             try:
+                if self._unanswered is not None and (why := await self._unanswered.why_not(address)):
+                    failures.append(self._failed(address, why))
+                    continue
                 async with asyncio.timeout(timeout_seconds):
                     await dial(lambda: self, address, self._tls)
             except OSError as error:  # TimeoutError is one
@@ -83,6 +97,9 @@ class BrokerLink(asyncio.BufferedProtocol):
             transport.abort()
             return
         self._transport = transport
+        if self._unanswered is not None and self._address is not None:
+            self._unanswered.made(self._address)
+            self._is_unanswered = True
         if not self._wanted:
             # Not from here: uvloop starts to read when this returns, whatever was said before.
             asyncio.get_running_loop().call_soon(self._pause)
@@ -101,6 +118,8 @@ class BrokerLink(asyncio.BufferedProtocol):
         """Of a transport, by way of the buffer, or of TLS."""
         if self._owner is None:
             return
+        if self._is_unanswered:
+            self._answered()
         self._owner.link_received(data)
         if self._transport is not None:
             self._turns.passed_on(self, len(data))
@@ -116,8 +135,15 @@ class BrokerLink(asyncio.BufferedProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._lost(reason_of(exc) if isinstance(exc, OSError) else "closed by the broker", orderly=exc is None)
 
+    def _answered(self) -> None:
+        """Or it ends."""
+        if self._is_unanswered and self._unanswered is not None and self._address is not None:
+            self._unanswered.over(self._address)
+        self._is_unanswered = False
+
     def _lost(self, reason: str, *, orderly: bool) -> None:
         self._turns.leave(self)
+        self._answered()
         owner, self._owner, self._transport = self._owner, None, None
         if owner is not None:
             owner.link_lost(reason, orderly=orderly)
@@ -162,6 +188,7 @@ class BrokerLink(asyncio.BufferedProtocol):
 
     def close(self) -> None:
         self._turns.leave(self)
+        self._answered()
         self._owner = None
         if self._connecting is not None:
             self._connecting.cancel()

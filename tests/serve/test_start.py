@@ -14,7 +14,7 @@ import psutil
 import pytest
 
 from protocol.errors import ErrorCode
-from protocol.messages import heartbeat, offset_commit
+from protocol.messages import heartbeat, metadata, offset_commit
 from protocol.messages.heartbeat import HeartbeatRequest
 from protocol.messages.offset_commit import (
     OffsetCommitRequest,
@@ -35,6 +35,7 @@ from tests.admin.live.running import offset_shim
 from tests.faults.relay import Relay
 from tests.serve.test_connections import commit, commit_request, committed
 from tests.shim_process import Shim
+from tests.waiting import wait_until
 from tests.wire import WireClient
 
 TIMEOUT_SECONDS = 30
@@ -155,6 +156,34 @@ def test_an_address_that_is_translated_to_the_shims_own(tmp_path: Path) -> None:
         finally:
             child.stop(TIMEOUT_SECONDS)
     assert sum("led back here" in line for line in lines) == 1
+
+
+def test_nor_does_a_request_go_round_there_until_nobody_has_a_connection(tmp_path: Path) -> None:
+    """A client's, which is passed on as it comes: nothing in it says that it has been here before."""
+    port, moved = free_port_range(4), free_port_range(1)
+    lines: list[str] = []
+    is_open, is_noticed = threading.Event(), threading.Event()
+
+    def on_line(line: str) -> None:
+        lines.append(line)
+        if "led back here" in line:
+            is_open.set()
+        if "it may lead back here" in line:
+            is_noticed.set()
+
+    with Relay({moved: port}):
+        child = Child(serve(tmp_path / "data", f"127.0.0.1:{moved}", port), ready="offset-shim ready", on_line=on_line)
+        try:
+            assert is_open.wait(TIMEOUT_SECONDS), lines
+            for _ in range(3):
+                with WireClient(port) as client, pytest.raises(ConnectionError):
+                    client.ask(metadata.API, 9, metadata.MetadataRequest(topics=()))
+            assert is_noticed.wait(TIMEOUT_SECONDS), lines
+            process = psutil.Process(child.pid)
+            wait_until(lambda: process.num_fds() < 100, lambda: f"{process.num_fds()} descriptors")
+        finally:
+            child.stop(TIMEOUT_SECONDS)
+    assert sum("it may lead back here" in line for line in lines) == 1
 
 
 @pytest.mark.parametrize(
