@@ -16,6 +16,7 @@ from shim.coordinator import Caller, GroupCoordinator, NotServed, Outcome, Reada
 from shim.following import Topics, TransactionFollower
 from shim.forwarding import Peer, Peers
 from shim.metrics import AnswerCounts
+from shim.migration.hands.first_contact import FirstContact
 from shim.migration.hands.placements import Placements
 from shim.migration.stores import Stores
 from shim.runtime import Runtime
@@ -64,6 +65,7 @@ class Services(NamedTuple):
     transactions: TransactionFollower
     topics: Topics
     authorizer: Authorizer | AskedElsewhere
+    first_contact: FirstContact
     placements: Placements
     stores: Stores
     peers: Peers | None = None

@@ -6,11 +6,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 
-from protocol.errors import ErrorCode
 from protocol.group_kinds import CLASSIC
 from shim.groups.in_use import in_use_in_zookeeper
 from shim.groups.refusal import refusal
-from shim.groups.words import NotKnown, Refused
+from shim.groups.words import Refused
+from shim.migration.hands.first_contact import FirstContact
 from shim.migration.hands.placements import SERVED, Placements, Whose
 from shim.migration.stores import Stores
 from shim.offsets.store import StoreError
@@ -21,36 +21,19 @@ log = logging.getLogger(__name__)
 class Beforehand:
     """For the event loop."""
 
-    def __init__(self, placements: Placements, stores: Stores) -> None:
+    def __init__(self, first_contact: FirstContact, placements: Placements, stores: Stores) -> None:
+        self._first_contact = first_contact
         self._placements = placements
         self._stores = stores
 
     async def is_served(self, group: str, *, opening: bool, within_seconds: float | None = None) -> bool:
         """Whether the shim serves it; if not, the cluster does. ``opening``: one that nobody knows is made.
-        ``within_seconds``: how long each is waited for who is to say; None: as long as a request may take. Raises
-        Refused, UpstreamError, and NotKnown without ``opening``."""
-        whose = self._placements.of(group)
-        if whose is Whose.UNKNOWN:
-            if within_seconds is None:
-                error = await self._placements.first_contact.find_out(group, CLASSIC if opening else None)
-            else:
-                error = await self._found_out_soon(group, within_seconds)
-            if error is not ErrorCode.NONE:
-                raise Refused(self._placements.first_contact.not_found_out(group, error))
-            whose = self._placements.of(group)
-        if whose is Whose.UNKNOWN:
-            raise NotKnown(self._placements.first_contact.nobody_has(group))
+        ``within_seconds``: as for :meth:`FirstContact.whose`. Raises Refused, UpstreamError, and NotKnown without
+        ``opening``."""
+        whose = await self._first_contact.whose(group, CLASSIC if opening else None, within_seconds)
         if whose is Whose.CHANGING:
             raise Refused(f"group {group} changes hands now")
         return whose in SERVED
-
-    async def _found_out_soon(self, group: str, within_seconds: float) -> ErrorCode:
-        try:
-            return await self._placements.first_contact.find_out_soon(group, within_seconds)
-        except TimeoutError:
-            raise Refused(
-                f"whether the cluster, or ZooKeeper, knows group {group} takes too long to find out"
-            ) from None
 
     async def ready_to_look(self, group: str) -> None:
         """Wait until the log of a group that is served has what another place has. Raises Refused."""

@@ -12,6 +12,7 @@ from shim.groups.history import History
 from shim.groups.looking import Looking
 from shim.groups.resetting import Resetting
 from shim.groups.words import Change, Deleted, Details, GroupLag, Moved, Plan, Refused, Scope, Target, Window
+from shim.migration.hands.first_contact import FirstContact
 from shim.migration.hands.placements import Placements
 from shim.migration.stores import Stores
 from shim.offsets.cluster.describing import LOOK_SECONDS
@@ -32,6 +33,7 @@ class Groups:
         runtime: Runtime,
         history_log: HistoryLog,
         clock: Clock,
+        first_contact: FirstContact,
         placements: Placements,
         stores: Stores,
         cluster_groups: ClusterGroups,
@@ -39,7 +41,7 @@ class Groups:
         topics: ClusterTopics,
     ) -> None:
         self._history = History(history_log)
-        self._beforehand = Beforehand(placements, stores)
+        self._beforehand = Beforehand(first_contact, placements, stores)
         before = self._beforehand, Changing(runtime, placements, stores)
         self._looking = Looking(runtime, placements, cluster_groups, brokers, self._history, clock)
         self._resetting = Resetting(*before, self._looking, self._history, cluster_groups, brokers, topics, clock)

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Sequence
 
-from protocol.errors import ErrorCode
 from protocol.own.state_log import Hands, Step
 from shim.config import Settings
 from shim.counted import counted
 from shim.migration.dual.lookup import Lookup
+from shim.migration.hands.first_contact import FirstContact
 from shim.migration.hands.placements import Placements, Whose
 from shim.migration.hindrances import Hindrances
 from shim.migration.looking.beside_shims import BesideShims
@@ -54,6 +54,7 @@ class Migration:
         self,
         runtime: Runtime,
         cluster_groups: ClusterGroups,
+        first_contact: FirstContact,
         placements: Placements,
         stores: Stores,
         lookup: Lookup,
@@ -63,9 +64,10 @@ class Migration:
         uncertain: Callable[[Collection[str]], Awaitable[Sequence[str]]],
         clock: Clock,
     ) -> None:
-        """``followed``: as for :class:`Placements`. ``uncertain``: as for :class:`HandOver`."""
+        """``followed``: as for :class:`FirstContact`. ``uncertain``: as for :class:`HandOver`."""
         self._runtime = runtime
         self._cluster_groups = cluster_groups
+        self._first_contact = first_contact
         self._placements = placements
         self._lookup = lookup
         self._reader = reader = GroupReader(runtime, cluster_groups, placements)
@@ -145,12 +147,7 @@ class Migration:
         """Take the group over from where the cluster's coordinator serves it; or have the log keep the offsets, too,
         of one whose offsets are in ZooKeeper. ``source``: of one that both have, which of them is right; without it the
         two must not differ. Raises Refused, NotKnown."""
-        if self._placements.of(group) is Whose.UNKNOWN:
-            error = await self._placements.first_contact.find_out(group, None)
-            if error is not ErrorCode.NONE:
-                raise Refused(self._placements.first_contact.not_found_out(group, error))
-        if self._placements.of(group) is Whose.UNKNOWN:
-            raise NotKnown(self._placements.first_contact.nobody_has(group))
+        await self._first_contact.whose(group)
         step, rejoin = self._reader.step(group), 0
         if step is None and source is Source.ZOOKEEPER:
             await self._begin_in_zookeeper(group, cause)

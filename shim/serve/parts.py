@@ -22,6 +22,7 @@ from shim.log.directory.places import PLACES_NAME
 from shim.migration.dual.dual_commit import DualCommit
 from shim.migration.dual.lookup import Lookup
 from shim.migration.feeding import Feeding
+from shim.migration.hands.first_contact import FirstContact
 from shim.migration.hands.placements import Placements
 from shim.migration.migration import Migration
 from shim.migration.mirror.guard import Guard
@@ -128,13 +129,15 @@ class Parts:
         self.lookup = Lookup(None if dual_commit is None else dual_commit.store)
         passed_by = self.transactions.passed_by
         patient = ClusterGroups(asked, _LOOK_PATIENCE_SECONDS)
-        self.placements = placements = Placements(runtime, patient, settings, passed_by, self.lookup)
+        placements = Placements(runtime)
+        self.first_contact = FirstContact(runtime, placements, patient, settings, passed_by, self.lookup)
         self.migration = Migration(
-            *(runtime, cluster_groups, placements, stores, self.lookup, self.guard, settings),
+            *(runtime, cluster_groups, self.first_contact, placements, stores, self.lookup, self.guard, settings),
             *(passed_by, self.topics.uncertain, clock),
         )
         self.groups = Groups(
-            runtime, logs.history, clock, placements, stores, cluster_groups, asked, self._cluster_topics
+            *(runtime, logs.history, clock, self.first_contact, placements, stores),
+            *(cluster_groups, asked, self._cluster_topics),
         )
         self.registrar = self._registrar(given) if given.registrar else None
 
@@ -166,6 +169,7 @@ class Parts:
                 transactions=self.transactions,
                 topics=self.topics,
                 authorizer=self.authorizer,
+                first_contact=self.first_contact,
                 placements=placements,
                 stores=stores,
                 peers=peers,

@@ -14,6 +14,7 @@ from shim.config import HostPort, Settings
 from shim.coordinator import GroupCoordinator, NotServed
 from shim.following import Topics, TransactionFollower
 from shim.metrics import AnswerCounts
+from shim.migration.hands.first_contact import FirstContact
 from shim.migration.hands.placements import Placements
 from shim.runtime import Runtime, Ticket
 from shim.security.authorizer import Authorizer
@@ -164,7 +165,7 @@ async def services(
     authorizer: Authorizer = NO_AUTHORIZER,
     placements: Placements | None = None,
 ) -> Services:
-    """Services that know ``brokers``, with ``states`` behind them."""
+    """Services that know ``brokers``, with ``states`` behind them. ``placements``: stand for the first contact, too."""
     cluster = Cluster([HostPort("kafka-1", 9092)], Settings(), patience_seconds=0.0)
     await cluster.take(brokers)
     runtime = cast(Runtime, Partitions(states or {}))
@@ -176,6 +177,7 @@ async def services(
         cast(TransactionFollower, None),
         topics or any_topic(),
         authorizer,
+        cast(FirstContact, placements),
         placements or EVERYTHING_SERVED,
         NOWHERE_ELSE,
     )

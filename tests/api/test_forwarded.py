@@ -256,7 +256,6 @@ class NotFoundOut(Placements):
 
     def __init__(self) -> None:
         self.is_known = asyncio.Event()
-        self.first_contact = cast(Any, self)
         self.members = MembersSeen()
 
     def of(self, group_id: str) -> Whose:

@@ -54,7 +54,7 @@ class Placed:
 
     def __init__(self, found: Whose | ErrorCode = Whose.SERVED) -> None:
         self._found = found
-        self.first_contact = self.members = self
+        self.members = self
         self.whose = dict(_WHOSE)
         self.asked: list[str] = []
         self.opens: list[Kind | None] = []

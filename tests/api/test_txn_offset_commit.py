@@ -143,7 +143,8 @@ async def at_work(tmp_path: Path, settings: Settings | None = None, *, is_ready:
             await ready(following, GROUP)
         unused = cast(Any, None)
         services = Services(
-            shim.runtime, unused, unused, {}, following, any_topic(), NO_AUTHORIZER, EVERYTHING_SERVED, NOWHERE_ELSE
+            *(shim.runtime, unused, unused, {}, following, any_topic(), NO_AUTHORIZER),
+            *(unused, EVERYTHING_SERVED, NOWHERE_ELSE),
         )
         yield At(shim, cluster, services)
         await following.stop()

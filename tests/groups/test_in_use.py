@@ -118,7 +118,7 @@ async def test_consumers_in_zookeeper(there: list[str] | StoreUnavailable, told:
     its: Any = SimpleNamespace(of=lambda _: Whose.SERVED_WITH_STORES)
     stores: Any = SimpleNamespace(consumers=consumers, not_ready=not_ready)
     with pytest.raises(Refused, match=told):
-        await Beforehand(its, stores).ready("g")
+        await Beforehand(its, its, stores).ready("g")
 
 
 @pytest.mark.parametrize("whose", [Whose.SERVED, Whose.SERVED_WITH_STORES])
@@ -137,7 +137,7 @@ async def test_who_only_looks_is_told_of_consumers_in_zookeeper_or_that_they_are
 
     its: Any = SimpleNamespace(of=lambda _: whose)
     stores: Any = SimpleNamespace(consumers=consumers, in_sight=in_sight)
-    told = await Beforehand(its, stores).consumers_in_zookeeper("g")
+    told = await Beforehand(its, its, stores).consumers_in_zookeeper("g")
     assert told == (() if whose is Whose.SERVED else None if away else ["g_old-1"])
 
 

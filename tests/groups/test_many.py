@@ -55,8 +55,8 @@ def migration_of(coordinator: GroupCoordinator) -> Migration:
     stores: Any = SimpleNamespace(lag_seconds=lambda _: None, why=lambda _: "", mirror=nobody)
     guard: Any = SimpleNamespace(alarm=lambda _: "")
     settings, there = Settings(), SimpleNamespace(all_described=nobody_there)
-    placements = Placements(runtime, there, settings, there, there)  # type: ignore[arg-type]
-    return Migration(runtime, there, placements, stores, there, guard, settings, there, there, Clock())  # type: ignore[arg-type]
+    placements = Placements(runtime)
+    return Migration(runtime, there, there, placements, stores, there, guard, settings, there, there, Clock())  # type: ignore[arg-type]
 
 
 async def test_their_status() -> None:

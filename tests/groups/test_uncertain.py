@@ -33,8 +33,13 @@ def passed_through() -> tuple[Beforehand, Changing]:
     placements: Any = SimpleNamespace(
         of=lambda _: Whose.PASSED_THROUGH, passing=lambda *_: None, surely_here=lambda _: True
     )
+
+    async def whose(*_: object) -> Whose:
+        return Whose.PASSED_THROUGH
+
+    first_contact: Any = SimpleNamespace(whose=whose)
     nobody: Any = SimpleNamespace()
-    return Beforehand(placements, nobody), Changing(nobody, placements, nobody)
+    return Beforehand(first_contact, placements, nobody), Changing(nobody, placements, nobody)
 
 
 @pytest.mark.parametrize(

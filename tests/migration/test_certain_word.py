@@ -15,6 +15,7 @@ from protocol.partition import OFFSETS_TOPIC
 from shim.config import Settings
 from shim.disk_log import DiskBackend
 from shim.migration.dual.lookup import Lookup
+from shim.migration.hands.first_contact import FirstContact
 from shim.migration.hands.placements import Placements, Whose
 from shim.migration.migration import Migration
 from shim.migration.mirror.guard import Guard
@@ -40,12 +41,14 @@ async def test_a_word_that_may_be_lost(tmp_path: Path) -> None:
     mirror = Mirror(runtime, cluster, SETTINGS, none_blocked)
     stores, guard = Stores(runtime, mirror, None), Guard(runtime, cluster, mirror)
     lookup = Lookup(None)
-    placements = Placements(runtime, cluster, SETTINGS, passed_by, lookup)
+    placements = Placements(runtime)
+    first_contact = FirstContact(runtime, placements, cluster, SETTINGS, passed_by, lookup)
     migration = Migration(
-        *(runtime, cluster, placements, stores, lookup, guard, SETTINGS), *(passed_by, none_uncertain, Clock())
+        *(runtime, cluster, first_contact, placements, stores, lookup, guard, SETTINGS),
+        *(passed_by, none_uncertain, Clock()),
     )
     log.release()
-    assert await placements.first_contact.find_out("g", CLASSIC) is ErrorCode.NONE
+    assert await first_contact.find_out("g", CLASSIC) is ErrorCode.NONE
     assert placements.of("g") is Whose.SERVED
     lost, read_back = asyncio.Event(), asyncio.Event()
     runtime.watch(lambda _, coordinator: (lost if coordinator is None else read_back).set())

@@ -94,6 +94,7 @@ async def _amid(at: DualPlace, steps: Sequence[Step], api: Api[Any, Any], versio
         cast(TransactionFollower, topics),
         cast(Topics, topics),
         NO_AUTHORIZER,
+        at.shim.first_contact,
         at.shim.placements,
         at.shim.stores,
     )

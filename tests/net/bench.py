@@ -164,6 +164,7 @@ class Bench:
             unusable,
             any_topic(),
             NO_AUTHORIZER,
+            unusable,
             EVERYTHING_SERVED,
             NOWHERE_ELSE,
         )

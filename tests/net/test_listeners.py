@@ -48,6 +48,7 @@ def listeners_at(*ports: int, settings: Settings | None = None, limits: Limits |
                     cast(Any, None),
                     cast(Any, None),
                     NO_AUTHORIZER,
+                    cast(Any, None),
                     EVERYTHING_SERVED,
                     NOWHERE_ELSE,
                 ),

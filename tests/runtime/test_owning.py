@@ -9,7 +9,6 @@ import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import cast
 
 import pytest
 
@@ -20,9 +19,7 @@ from shim.coordinator import GroupCoordinator
 from shim.disk_log import DiskBackend
 from shim.log import LogSettings
 from shim.log.journal.journal import JOURNAL_NAME
-from shim.migration.dual.lookup import Lookup
 from shim.migration.hands.placements import Placements
-from shim.offsets.cluster.groups import ClusterGroups
 from shim.runtime import Clock, Runtime
 from shim.runtime.backend import Loaded, OwnedElsewhere
 from shim.runtime.partition import Partition
@@ -218,7 +215,7 @@ async def test_a_write_that_was_fenced_gives_the_partition_up(tmp_path: Path) ->
 
 async def test_how_long_what_another_shim_has_sent_to_the_cluster_may_arrive(tmp_path: Path) -> None:
     async with sharing(tmp_path) as shim:
-        placements = Placements(shim.runtime, cast(ClusterGroups, None), SETTINGS, followed, cast(Lookup, None))
+        placements = Placements(shim.runtime)
         here, there = shim.group_in(0), shim.group_in(1)
         shim.runtime.own([0])
         await shim.serves(0)
@@ -242,18 +239,14 @@ async def test_how_long_what_another_shim_has_sent_to_the_cluster_may_arrive(tmp
 
 async def test_nothing_may_arrive_where_there_is_no_other_shim(tmp_path: Path) -> None:
     async with running(tmp_path) as shim:
-        placements = Placements(shim.runtime, cast(ClusterGroups, None), SETTINGS, followed, cast(Lookup, None))
+        placements = Placements(shim.runtime)
         assert not placements.may_arrive_seconds(shim.group_in(0))
         assert placements.surely_here([shim.group_in(0)])
 
 
-async def followed(_: str) -> bool:
-    return True
-
-
 async def test_groups_are_confirmed_where_all_their_partitions_are_here(tmp_path: Path) -> None:
     async with sharing(tmp_path) as shim:
-        placements = Placements(shim.runtime, cast(ClusterGroups, None), SETTINGS, followed, cast(Lookup, None))
+        placements = Placements(shim.runtime)
         groups = [shim.group_in(number) for number in (0, 1, 2)]
         shim.runtime.own([0, 1])
         await shim.serves(0, 1)

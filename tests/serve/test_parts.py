@@ -20,7 +20,7 @@ async def test_who_is_told_of_changed_settings(tmp_path: Path) -> None:
     parts = Parts(given, Opened(log.data_dir, log), Limits.of(given.settings, 3), {})
     try:
         assert {type(part).__name__ for part in parts.reloadable} == {
-            *("Runtime", "OffsetsRetention", "Cluster", "Topics", "Authorizer", "Placements")
+            *("Runtime", "OffsetsRetention", "Cluster", "Topics", "Authorizer", "FirstContact")
         }
     finally:
         await parts.close()

@@ -137,7 +137,7 @@ async def _looked(look: Look, services: Services, whose: Mapping[str, Whose]) ->
     unknown = [name for name, each in whose.items() if each is Whose.UNKNOWN] if services.stores.has_zookeeper else []
     failed = ErrorCode.NONE
     for name in unknown:  # one after the other: new groups of others have their turns between them
-        failed = failed or await services.placements.first_contact.find_out(name, None)
+        failed = failed or await services.first_contact.find_out(name, None)
         if failed:  # so would the others, after as long a wait
             refused[name] = failed
         elif services.placements.of(name) is Whose.SERVED_WITH_STORES:

@@ -117,7 +117,7 @@ def about_one(its: OneGroup, policy: Policy, handle: Handle) -> Handle:
                 known = partial(change_in_stores, change, handle)
             return at_its_step(known)(services, call)
 
-        return when(call, services.placements.first_contact.find_out(group_id, opens), found)
+        return when(call, services.first_contact.find_out(group_id, opens), found)
 
     def at_its_step(follows: Handle) -> Handle:
         """Of what changes no offset nobody cares."""

@@ -22,6 +22,8 @@ from shim.counted import counted
 from shim.logged_once import LoggedOnce
 from shim.migration.deciding import decide
 from shim.migration.dual.lookup import Lookup
+from shim.migration.hands.placements import Placements, Whose
+from shim.migration.words import NotKnown, Refused
 from shim.offsets.cluster.describing import NOBODY
 from shim.offsets.cluster.groups import ClusterGroups
 from shim.offsets.store import StoreError
@@ -49,6 +51,7 @@ class FirstContact:
     def __init__(
         self,
         runtime: Runtime,
+        placements: Placements,
         cluster_groups: ClusterGroups,
         settings: Settings,
         followed: Callable[[str], Awaitable[bool]],
@@ -57,6 +60,7 @@ class FirstContact:
         """``followed`` waits until what the cluster's log has of a group by now is not taken over any more, not after a
         restart either; False where that takes too long. ``lookup``: what ZooKeeper has."""
         self._runtime = runtime
+        self._placements = placements
         self._cluster_groups = cluster_groups
         self._lookup = lookup
         self._new_served = settings.group_new_served
@@ -69,12 +73,26 @@ class FirstContact:
         """Of groups that are seen for the first time from now on."""
         self._new_served = settings.group_new_served
 
-    def nobody_has(self, group: str) -> str:
-        """What is to be said of one that :meth:`find_out` has not found: in a line."""
-        return self._lookup.nobody_has(group)
+    async def whose(self, group: str, opens: Kind | None = None, within_seconds: float | None = None) -> Whose:
+        """Whose it is, which is found out where nobody has asked yet: for who looks after groups. ``opens``: as for
+        :meth:`find_out`. ``within_seconds``: how long each is waited for who is to say; None: as long as a request may
+        take. Raises Refused, NotKnown, and UpstreamError, which names a broker that has not answered within that."""
+        if self._placements.of(group) is Whose.UNKNOWN:
+            try:
+                if within_seconds is not None:  # raises early, and says of which broker
+                    await self._cluster_groups.described(group, within_seconds)
+                async with asyncio.timeout(None if within_seconds is None else _FOUND_OUT_SECONDS):
+                    error = await self.find_out(group, opens)
+            except TimeoutError:
+                why = f"whether the cluster, or ZooKeeper, knows group {group} takes too long to find out"
+                raise Refused(why) from None
+            if error is not ErrorCode.NONE:
+                raise Refused(self._not_found_out(group, error))
+        if (whose := self._placements.of(group)) is Whose.UNKNOWN:
+            raise NotKnown(self._lookup.nobody_has(group))
+        return whose
 
-    def not_found_out(self, group: str, error: ErrorCode) -> str:
-        """What is to be said where :meth:`find_out` has given that: in a line."""
+    def _not_found_out(self, group: str, error: ErrorCode) -> str:
         number = self._runtime.partition_of(group)
         if self._runtime.coordinator(number) is None:
             return f"the partition of group {group} is {self._runtime.where_it_is(number)}"
@@ -95,13 +113,6 @@ class FirstContact:
             self._finding[group_id, opens] = task
             task.add_done_callback(lambda _: self._finding.pop((group_id, opens), None))
         return await asyncio.shield(task)  # others may wait for it, too
-
-    async def find_out_soon(self, group_id: str, within_seconds: float) -> ErrorCode:
-        """As :meth:`find_out`, of one that nothing makes, for who does not wait for much longer. Raises UpstreamError,
-        which names a broker that has not answered by then, and TimeoutError where more than one is waited for."""
-        await self._cluster_groups.described(group_id, within_seconds)  # raises early, and says of which broker
-        async with asyncio.timeout(_FOUND_OUT_SECONDS):
-            return await self.find_out(group_id, None)
 
     async def _find_out(self, group_id: str, opens: Kind | None) -> ErrorCode:
         in_zookeeper = False

@@ -1,24 +1,20 @@
 """In whose hands each group is, as requests need to know it, and what is under way with it meanwhile. Of one that is
-asked for first it is found out (first_contact.py)."""
+UNKNOWN yet first_contact.py finds it out."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Iterable
 from enum import Enum, auto
 from typing import Final
 
 from protocol.errors import ErrorCode
 from protocol.own.state_log import Hands, Step
-from shim.config import Settings
 from shim.coordinator import GroupCoordinator
 from shim.migration.deciding import ask
-from shim.migration.dual.lookup import Lookup
-from shim.migration.hands.first_contact import FirstContact
 from shim.migration.hands.gathering import Gathering
 from shim.migration.hands.members_seen import MembersSeen
-from shim.offsets.cluster.groups import ClusterGroups
 from shim.runtime import Runtime
 from shim.upstream.errors import ARRIVES_WITHIN_SECONDS, PASSED_ON_WITHIN_SECONDS
 
@@ -64,28 +60,14 @@ class Placement:
 class Placements:
     """For the event loop."""
 
-    def __init__(
-        self,
-        runtime: Runtime,
-        cluster_groups: ClusterGroups,
-        settings: Settings,
-        followed: Callable[[str], Awaitable[bool]],
-        lookup: Lookup,
-    ) -> None:
-        """See :class:`FirstContact` of all but the runtime."""
+    def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
-        self.first_contact = FirstContact(runtime, cluster_groups, settings, followed, lookup)
-        """Of groups that are UNKNOWN."""
         self.members = MembersSeen()
         """Of groups that are passed through."""
         self._open: dict[str, Placement] = {}
         self._reloaded: dict[int, asyncio.Event] = {}
         self._came_at: dict[int, float] = {}
         runtime.watch(self._served)
-
-    def take_settings(self, settings: Settings) -> None:
-        """Of groups that are seen for the first time from now on."""
-        self.first_contact.take_settings(settings)
 
     def _served(self, number: int, coordinator: GroupCoordinator | None) -> None:
         """The partition was read back, or is not served any more. What changes hands there does so still."""

@@ -11,6 +11,7 @@ from shim.migration.compared import differs_from_zookeeper
 from shim.migration.dual.lookup import Lookup
 from shim.migration.reader import GroupReader
 from shim.migration.stores import Stores
+from shim.migration.words import NotKnown
 from shim.offsets.store import StoreError, StoreUnavailable
 from shim.upstream.errors import UpstreamError
 
@@ -32,9 +33,13 @@ class InZooKeeper:
         return await self._lookup.groups()
 
     async def counted(self, group: str) -> tuple[int, int]:
-        """How many offsets and consumers of the group are there. Raises StoreError."""
+        """How many offsets and consumers are there of a group that the cluster does not have. Raises StoreError, and
+        NotKnown where there are none."""
         async with self._soon():
-            return len(await self._lookup.offsets(group)), await self._lookup.consumers(group)
+            count, members = len(await self._lookup.offsets(group)), await self._lookup.consumers(group)
+        if not (count or members):
+            raise NotKnown(self._lookup.nobody_has(group))
+        return count, members
 
     async def differs(self, group: str, *, soon: bool) -> str:
         """From the cluster: why it has to be said which offsets are right; "" where it has not. ``soon``: for who only

@@ -13,7 +13,7 @@ from shim.migration.looking.beside_shims import BesideShims
 from shim.migration.looking.in_zookeeper import InZooKeeper
 from shim.migration.looking.statuses import Statuses
 from shim.migration.reader import GroupReader
-from shim.migration.words import STEP_NAMES, UNKNOWN, NotKnown, Planned, Refused
+from shim.migration.words import STEP_NAMES, UNKNOWN, Planned, Refused
 from shim.offsets.cluster.describing import LOOK_SECONDS, NOBODY
 from shim.offsets.cluster.groups import ClusterGroups
 from shim.offsets.store import StoreError
@@ -92,8 +92,6 @@ class Planning:
         except StoreError as error:
             hindrance = f"whether ZooKeeper has offsets of it cannot be found out: {error}"
             return Planned(group, UNKNOWN, None, None, None, hindrance, "zookeeper")
-        if not (count or members):
-            raise NotKnown(self._placements.first_contact.nobody_has(group))
         return Planned(group, "Stable" if members else "Empty", members, 0, count, "", "zookeeper")
 
     def served_already(self, group: str) -> str:

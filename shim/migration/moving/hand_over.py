@@ -47,8 +47,9 @@ class HandOver:
         followed: Callable[[str], Awaitable[bool]],
         uncertain: Callable[[Collection[str]], Awaitable[Sequence[str]]],
     ) -> None:
-        """``followed``: as for :class:`Placements`. ``uncertain``: which of these topics may not be the ones that they
-        were, by what all brokers say now; no offset of a former one is left for any other. Raises UpstreamError."""
+        """``followed``: as for :class:`FirstContact`. ``uncertain``: which of these topics may not be the ones that
+        they were, by what all brokers say now; no offset of a former one is left for any other. Raises
+        UpstreamError."""
         self._locks = locks
         self._reader = reader
         self._hindrances = hindrances

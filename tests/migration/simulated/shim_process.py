@@ -34,6 +34,7 @@ from shim.migration.deciding import decide
 from shim.migration.dual.dual_commit import DualCommit
 from shim.migration.dual.lookup import Lookup
 from shim.migration.feeding import Feeding
+from shim.migration.hands.first_contact import FirstContact
 from shim.migration.hands.placements import SERVED, Placements, Whose
 from shim.migration.hindrances import Hindrances
 from shim.migration.mirror.mirror import Mirror
@@ -95,7 +96,8 @@ class ShimProcess:
         self.stores = Stores(runtime, Mirror(runtime, cluster, SETTINGS, none_blocked), dual_commit)
         self.feeding = Feeding(runtime, self.stores.mirror, dual_commit)
         lookup = Lookup(None if dual_commit is None else dual_commit.store)
-        self.placements = Placements(runtime, cluster, SETTINGS, passed_by, lookup)
+        self.placements = Placements(runtime)
+        self.first_contact = FirstContact(runtime, self.placements, cluster, SETTINGS, passed_by, lookup)
         reader = GroupReader(runtime, cluster, self.placements)
         locks = GroupLocks(runtime, cluster, self.placements, reader, SETTINGS)
         self.stepping = Stepping(locks, reader, self.stores)
@@ -219,7 +221,7 @@ class ShimProcess:
     async def _whose(self, group: str) -> Whose:
         """Raises NotDone where it is not served."""
         if self.placements.of(group) is Whose.UNKNOWN:
-            await self.placements.first_contact.find_out(group, CLASSIC)
+            await self.first_contact.find_out(group, CLASSIC)
         whose = self.placements.of(group)
         if whose not in SERVED:
             raise NotDone(whose)
