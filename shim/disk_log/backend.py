@@ -18,7 +18,7 @@ from protocol.own.state_log import STATE_TOPIC, GroupChangeKey, GroupHandsValue
 from protocol.partition import OFFSETS_TOPIC
 from protocol.topic_partition import TopicPartition
 from shim.config import Settings
-from shim.coordinator import CoordinatorSettings, GroupCoordinator
+from shim.coordinator import CoordinatorSettings
 from shim.disk_log.cleaning_thread import CleaningThread
 from shim.disk_log.ends import DiskEnds
 from shim.disk_log.loading import Loader
@@ -30,7 +30,7 @@ from shim.metrics import FlushCounts
 from shim.runtime.backend import Loaded, Reports, nothing
 from shim.runtime.clock import Clock
 from shim.runtime.flight import RecordSet
-from shim.runtime.snapshots import LAST_SNAPSHOTS_SECONDS, Snapshots
+from shim.runtime.snapshots import LAST_SNAPSHOTS_SECONDS, Retired, Snapshots
 
 _SETTLED_WITHIN_S: Final = 3.0
 """Who asks for the history, as a page of the console does, does not wait for a disk that hangs."""
@@ -178,10 +178,7 @@ class DiskBackend:
         self.writes.stop()
 
     async def close(
-        self,
-        last: Sequence[tuple[int, GroupCoordinator]],
-        timeout_seconds: float,
-        _given_up: Callable[[], Awaitable[None]] = nothing,
+        self, last: Retired, timeout_seconds: float, _given_up: Callable[[], Awaitable[None]] = nothing
     ) -> None:
         """Where all was written, snapshots are taken for the next start, for LAST_SNAPSHOTS_SECONDS at most."""
         writes, snapshots = self.writes, self._snapshots

@@ -17,7 +17,7 @@ from protocol.topic_partition import TopicPartition
 from protocol.wire import ZERO_UUID
 from shim.config import Settings
 from shim.coordinator import CoordinatorSettings
-from shim.kafka_log.copies.last_snapshots import Coordinators, LastSnapshots
+from shim.kafka_log.copies.last_snapshots import LastSnapshots
 from shim.kafka_log.copies.snapshots import TopicSnapshots, on_disk
 from shim.kafka_log.history.reading import TopicHistoryLog
 from shim.kafka_log.history.writing import HistoryTopic
@@ -33,7 +33,7 @@ from shim.runtime.backend import Loaded, Reports, nothing
 from shim.runtime.clock import Clock
 from shim.runtime.flight import RecordSet
 from shim.runtime.progress import Progress
-from shim.runtime.snapshots import Snapshots
+from shim.runtime.snapshots import Retired, Snapshots
 from shim.upstream import Cluster, UpstreamError
 from shim.upstream.topic_reader import TopicReader
 
@@ -256,7 +256,7 @@ class KafkaBackend:
         self.writes.stop()
 
     async def close(
-        self, last: Coordinators, timeout_seconds: float, given_up: Callable[[], Awaitable[None]] = nothing
+        self, last: Retired, timeout_seconds: float, given_up: Callable[[], Awaitable[None]] = nothing
     ) -> None:
         """Where all was written, snapshots are taken for the next start, for LAST_SNAPSHOTS_SECONDS at most, once
         others have what they need. Raises TimeoutError where the disk hangs."""

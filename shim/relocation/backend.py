@@ -18,6 +18,7 @@ from shim.metrics import FlushCounts, StandbyCounts
 from shim.relocation.mover import Mover
 from shim.relocation.words import NotMoved
 from shim.runtime.backend import Backend, Loaded, OwnedElsewhere, Reports, Writes, nothing
+from shim.runtime.snapshots import Retired
 from shim.upstream import UpstreamError
 
 log = logging.getLogger(__name__)
@@ -96,7 +97,7 @@ class TwoLogs:
 
     def remedy(self, number: int) -> str:
         # Where one is that was on its way, its topic says: what cannot be read is that.
-        side = self._local if self._places[number] is Place.DIRECTORY else self._kafka
+        side = self._local if self._is_in_directory(number) else self._kafka
         return side.remedy(number)
 
     @property
@@ -242,10 +243,7 @@ class TwoLogs:
         self._wishes.clear()
 
     async def close(
-        self,
-        last: Sequence[tuple[int, GroupCoordinator]],
-        timeout_seconds: float,
-        _given_up: Callable[[], Awaitable[None]] = nothing,
+        self, last: Retired, timeout_seconds: float, _given_up: Callable[[], Awaitable[None]] = nothing
     ) -> None:
         in_directory = [its for its in last if self._is_in_directory(its[0])]
         try:

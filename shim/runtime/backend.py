@@ -10,6 +10,7 @@ from shim.coordinator import CoordinatorSettings, GroupCoordinator
 from shim.metrics import CleaningCounts, FlushCounts, StandbyCounts
 from shim.runtime.flight import Batch, Flight, RecordSet, Ticket
 from shim.runtime.progress import Progress
+from shim.runtime.snapshots import Retired
 
 
 class OwnedElsewhere(Exception):
@@ -174,14 +175,11 @@ class Backend(Protocol):
         """Whatever was decided by now is still written, and nothing more is begun."""
 
     async def close(
-        self,
-        last: Sequence[tuple[int, GroupCoordinator]],
-        timeout_seconds: float,
-        given_up: Callable[[], Awaitable[None]] = nothing,
+        self, last: Retired, timeout_seconds: float, given_up: Callable[[], Awaitable[None]] = nothing
     ) -> None:
-        """After :meth:`stop`, and when :meth:`run` has returned or been given up. ``last``: the coordinators that
-        decide nothing any more, of which all is in the log where it has returned. ``given_up`` is called when others
-        may have the partitions, if it comes to that: what is done from then on holds up nobody but who stops.
+        """After :meth:`stop`, and when :meth:`run` has returned or been given up. ``last``: of which all is in the log
+        where it has returned. ``given_up`` is called when others may have the partitions, if it comes to that: what is
+        done from then on holds up nobody but who stops.
 
         Raises TimeoutError when that takes too long. Python waits for its threads at exit, so only ``os._exit`` ends
         the process after that.

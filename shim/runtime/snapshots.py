@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import chain
-from typing import Final, NamedTuple, Protocol, TypeVar, TypeVarTuple
+from typing import Final, NamedTuple, Protocol, TypeAlias, TypeVar, TypeVarTuple
 
 from shim.coordinator import GroupCoordinator
 from shim.counted import counted
@@ -41,6 +41,8 @@ _WITHOUT: Final = "partition {} has no new snapshot"
 _STEP_S: Final = 0.004
 _LOOK_EVERY: Final = 1 << 20  # bytes
 
+Retired: TypeAlias = Sequence[tuple[int, GroupCoordinator]]
+"""Coordinators that decide nothing any more, by partition."""
 
 _Arguments = TypeVarTuple("_Arguments")
 _Result = TypeVar("_Result")
@@ -276,10 +278,8 @@ class Snapshots:
         """The last thing."""
         self._thread.shutdown()
 
-    def take_last(
-        self, of_use: Sequence[tuple[int, GroupCoordinator]], ends_of: Callable[[int], list[End]], seconds: float
-    ) -> None:
-        """Snapshots of these, in this order, which decide nothing any more.
+    def take_last(self, of_use: Retired, ends_of: Callable[[int], list[End]], seconds: float) -> None:
+        """Snapshots of these, in this order.
 
         For the thread that may ask ``ends_of``, where their logs end, after :meth:`ended`. It takes no longer than so
         many seconds, whatever is not done by then: it is only for the next start to be quick.
@@ -303,7 +303,7 @@ class Snapshots:
             except Exception:
                 log.exception("no snapshot of partition %d was taken", number)
 
-    def of_use(self, coordinators: Iterable[tuple[int, GroupCoordinator]]) -> list[tuple[int, GroupCoordinator]]:
+    def of_use(self, coordinators: Retired) -> Retired:
         """Those of which a snapshot is worth its writing, in the order in which it is."""
         of_use = [each for each in coordinators if self._is_of_use(each[0])]
         return sorted(of_use, key=lambda each: self._unsaved(each[0]), reverse=True)

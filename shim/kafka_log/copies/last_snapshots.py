@@ -4,15 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
-from typing import TypeAlias
 
-from shim.coordinator import GroupCoordinator
 from shim.kafka_log.copies.snapshots import TopicSnapshots
-from shim.runtime.snapshots import LAST_SNAPSHOTS_SECONDS, End, Snapshots
-
-Coordinators: TypeAlias = Sequence[tuple[int, GroupCoordinator]]
-"""By partition."""
+from shim.runtime.snapshots import LAST_SNAPSHOTS_SECONDS, End, Retired, Snapshots
 
 
 class LastSnapshots:
@@ -21,11 +15,11 @@ class LastSnapshots:
     def __init__(self, taking: Snapshots, files: TopicSnapshots) -> None:
         self._taking = taking
         self._files = files
-        self._of_use: Coordinators = []
+        self._of_use: Retired = []
         self._ends: dict[int, list[End]] = {}
 
-    def choose(self, last: Coordinators) -> None:
-        """Where all was written. ``last``: of partitions of which nothing is decided any more."""
+    def choose(self, last: Retired) -> None:
+        """Where all was written."""
         self._of_use = self._taking.of_use(last)
         self._ends = {number: ends for number, _ in self._of_use if (ends := self._files.ends_of(number))}
 
