@@ -29,6 +29,8 @@ ORDERED = 9016
 """A world that was not the same each time where the order was a set's."""
 ROUNDS = 6
 SOON_SECONDS = 30  # of the loop's own
+TOLD_LATE = 1013
+"""A world in which the watch tells what a first fetch has just read, and it is read again behind that fetch."""
 PARTS = 20
 A_PART = 100
 
@@ -76,6 +78,10 @@ def test_what_was_acknowledged_last_is_left(tmp_path: Path, caplog: pytest.LogCa
         counts += seen(seed, tmp_path)
     assert not [each for each in caplog.messages if each.startswith("cleaning failed")]
     assert counts >= Counter({what: SHORT * least for what, least in SEEN.items()})
+
+
+def test_what_a_first_fetch_brings_with_it_is_waited_for(tmp_path: Path) -> None:
+    virtual_time.run(World(TOLD_LATE, tmp_path).run(rounds=0))
 
 
 def tell(data_dir: Path) -> None:

@@ -337,6 +337,7 @@ class World:
         for group in GROUPS:
             await shim.does(shim.fetch(group))
         self._tree.catch_up()
+        await asyncio.sleep(QUIET_SECONDS)  # a group is watched from its first fetch on, and what is told is read again
         assert not shim.dual_commit.outbox.lagging, self._why("something is still to be written")
         for group in GROUPS:
             step = shim.step_of(group)
