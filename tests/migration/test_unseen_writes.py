@@ -306,6 +306,76 @@ def test_what_it_writes_where_neither_had_anything_is_newer(tmp_path: Path) -> N
     virtual_time.run(lived())
 
 
+async def _is_back_and_a_client_deletes(at: DualPlace, monkeypatch: pytest.MonkeyPatch) -> None:
+    """ZooKeeper is; what the shim reads there it has when the client is done."""
+    store = at.shim.dual_commit.store
+    fetch, has_deleted = store.fetch, asyncio.Event()
+
+    async def until_then(*what: Any) -> Any:
+        found = await fetch(*what)
+        await has_deleted.wait()
+        return found
+
+    monkeypatch.setattr(store, "fetch", until_then)
+    at.shim.ensemble.connect(expired=True)
+    at.tree.catch_up()
+    await at.shim.does(at.shim.delete(GROUP, [0]))
+    assert at.log == {}, "it is acknowledged"
+    has_deleted.set()
+    await asyncio.sleep(SOON)
+
+
+def test_what_it_wrote_to_what_somebody_had_deleted_before_a_client_deleted_the_offset(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The znode that it has created is not the one that the shim knows, and no version says which came first."""
+
+    async def lived() -> None:
+        async with at_kafka_dual(tmp_path, BOTH_HAD) as at:
+            at.shim.ensemble.lose()
+            await at.commit({0: CLIENTS})
+            at.deleted(0)
+            at.consumer(0, LAST)
+            await asyncio.sleep(SOON)
+            await _is_back_and_a_client_deletes(at, monkeypatch)
+            assert (at.log, at.stands(0)) == ({}, None)
+
+    virtual_time.run(lived())
+
+
+@pytest.mark.parametrize("again", [False, True], ids=["it is newer", "a client has deleted that once more"])
+def test_what_it_created_where_nobody_told_the_shim_that_its_own_deletion_was_done(
+    again: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def lived() -> None:
+        async with at_kafka_dual(tmp_path, BOTH_HAD) as at:
+            await at.commit({0: CLIENTS})
+            await asyncio.sleep(SOON)
+            store = at.shim.dual_commit.store
+            delete, is_lost = store.delete, asyncio.Event()
+
+            async def lost(*what: Any) -> None:
+                await delete(*what)
+                monkeypatch.setattr(store, "delete", delete)
+                at.shim.ensemble.lose()
+                is_lost.set()
+                raise StoreUnavailable("lost on the way")
+
+            monkeypatch.setattr(store, "delete", lost)
+            await at.shim.does(at.shim.delete(GROUP, [0]))
+            await is_lost.wait()
+            at.consumer(0, LAST)
+            if again:
+                await at.commit({0: CLIENTS})
+                await asyncio.sleep(SOON)
+                await _is_back_and_a_client_deletes(at, monkeypatch)
+            else:
+                await at.is_back()
+            assert (at.log, at.stands(0)) == (({}, None) if again else ({0: LAST}, LAST))
+
+    virtual_time.run(lived())
+
+
 def test_what_it_writes_behind_a_way_back_that_was_read_is_newer(tmp_path: Path) -> None:
     """ZooKeeper still has what both had, and that is read, not written: what is noted of the way back is over."""
 

@@ -17,7 +17,8 @@ AT: Final = ("orders", 0)
 class Case(NamedTuple):
     """``before``: offset and version that are known; ``attempted``: what was about to be written; ``there``: what was
     read; ``own``: what the log has; ``undone``: of that, what was told to have failed (-1: nothing was); ``moved``:
-    the log has had something else meanwhile; ``sure``: what was attempted stood there for certain."""
+    the log has had something else meanwhile; ``sure``: what was attempted stood there for certain; ``deleting``: the
+    shim was about to delete it."""
 
     why: str
     there: tuple[int, int]
@@ -29,6 +30,7 @@ class Case(NamedTuple):
     adopted: bool = True
     moved: bool = False
     sure: bool = False
+    deleting: bool = False
 
 
 CASES: Final = (
@@ -66,7 +68,9 @@ CASES: Final = (
     Case("it has come back, but that has failed", (7, 4), 5, Verdict.CARRY, before=(5, 3), undone=5, moved=True),
     Case("it has come back to what was attempted", (7, 5), 6, Verdict.OURS, (5, 3), (6, 4), moved=True),
     Case("created anew, and the log has come back", (7, 0), 5, Verdict.OURS, before=(5, 3), moved=True),
-    Case("created anew, and the log has it deleted", (7, 0), None, Verdict.CARRY, before=(5, 3), moved=True),
+    Case("created anew, and the log has it deleted", (7, 0), None, Verdict.OURS, before=(5, 3), moved=True),
+    Case("deleted by the shim, then created anew", (7, 0), None, Verdict.CARRY, before=(5, 3), deleting=True),
+    Case("about to be deleted, and somebody has written", (7, 4), None, Verdict.OURS, before=(5, 3), deleting=True),
     Case("created anew", (7, 0), 5, Verdict.CARRY, before=(5, 3)),
     Case("created anew, and the log has moved on", (7, 0), 6, Verdict.OURS, before=(5, 3)),
 )
@@ -84,6 +88,8 @@ def test_verdict(case: Case) -> None:
         znode.undo(case.undone)
     if case.moved:
         znode.log_moved()
+    if case.deleting:
+        znode.deleting()
     assert its.judge(AT, StoredOffset(*case.there), {} if case.own is None else {AT: case.own}) is case.verdict
 
 

@@ -230,6 +230,8 @@ class DualTurn:
             if not deleted and self._zookeeper_is_right and await self._store.members(self._group):
                 raise GroupInUse(f"group {self._group!r} has consumers in ZooKeeper")
             versions = {at: known.version for at in gone if (known := its.znode(at).known) is not None}
+            for at in gone:
+                its.znode(at).deleting()
             await self._store.delete(
                 self._group,
                 None if deleted else gone,

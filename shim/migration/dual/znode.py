@@ -56,6 +56,9 @@ class Znode:
     """What is noted is not what is known by now."""
     is_absent: bool = False
     """Somebody has looked since the log last moved, and nothing stood there."""
+    is_deleting: bool = False
+    """The shim was about to delete it since the log last moved, or may have been before a crash, and nobody knows what
+    came of that."""
 
     # -- whose it is
 
@@ -77,8 +80,8 @@ class Znode:
         # What nobody knows to stand there somebody else may not have seen: he may have written before it was committed.
         unseen = attempted is not None and attempted.about not in _STOOD
         moved = own != last or self.moved or unseen
-        if _version(there) < _version(attempted or before or there):  # it was deleted, and created anew
-            moved = moved and own is not None
+        if self.is_deleting and own is None and _version(there) < _version(attempted or before or there):
+            moved = False  # it was deleted, and created anew since
         return Verdict.OURS if moved else Verdict.CARRY
 
     @property
@@ -117,12 +120,13 @@ class Znode:
     def take_note(self, note: WrittenValue) -> None:
         """It is in the log, and whether it is more than a note is to be found out."""
         self.attempted = note
+        self.is_deleting = True
         self.is_unsaid = note.about != About.STANDS
 
     def log_moved(self) -> None:
         """The log has, or has had, something else."""
         self.moved = True
-        self.is_absent = False
+        self.is_absent = self.is_deleting = False
 
     def attempt(self, due: StoredOffset) -> None:
         """What the log has is about to be written, and that is noted. ``due``: as by :meth:`to_write`."""
@@ -178,6 +182,10 @@ class Znode:
             self.alike = offset_of(attempted)
         self.known = self.attempted = None
 
+    def deleting(self) -> None:
+        """The shim is about to delete it, as the log has none."""
+        self.is_deleting = True
+
     def deleted(self) -> None:
         """By the shim, as the log has none."""
         self.gone()
@@ -205,7 +213,7 @@ class Znode:
         self.known = there
         self.alike = offset_of(there)
         self.attempted = None
-        self.moved = self.is_absent = False
+        self.moved = self.is_absent = self.is_deleting = False
 
     def _came_back(self, there: StoredOffset, own: int | None) -> bool:
         """Whether both have the same, though the log has had something else since, or something else was attempted
@@ -236,6 +244,8 @@ class Znode:
             yield "the log has had another one since"
         if self.undone is not NOT_YET:
             yield f"the {'deletion' if self.undone is None else f'commit of {self.undone}'} has failed"
+        if self.is_deleting:
+            yield "the shim may have deleted it"
         if self.is_unsaid:
             yield "what is noted is older"
 

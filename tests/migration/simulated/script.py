@@ -47,6 +47,8 @@ class Script:
         self._history = History()
         self._removed: int | None = None
         """What is written from there on somebody may have created anew."""
+        self._has_forgotten = False
+        """The shim, what it was about to do in ZooKeeper: it was killed, or has read back its log."""
         self._values = iter(self._rng.sample(range(10, 10_000), 300))
         self._had = [_FIRST]
         """What a client may go back to."""
@@ -183,7 +185,7 @@ class Script:
 
     async def _remove(self) -> None:
         """Somebody deletes the znode, past the shim, which is no commit."""
-        if self._at.deleted(0):
+        if self._at.deleted(0) and self._removed is None:
             self._removed = len(self._history.written)
 
     async def _move(self) -> None:
@@ -209,6 +211,7 @@ class Script:
     async def _kill(self) -> None:
         if self._lives:
             self._lives = False
+            self._has_forgotten = True
             await self._at.shim.kill()
             self._tell("killed")
 
@@ -242,6 +245,7 @@ class Script:
         self._at.shim.ensemble.stall(self._rng.choice((0.1, 3)))
 
     async def _disk(self) -> None:
+        self._has_forgotten = True
         self._at.shim.disk.fail_once(self._rng.choice(("pwrite", "fdatasync")))
 
     # -- what is left
@@ -266,10 +270,11 @@ class Script:
         assert left in allowed, f"{left} is left, not one of {allowed}"
 
     def _created_anew(self) -> list[Value]:
-        """Where somebody has deleted the znode, and a client the offset: nobody knows which of the two an old consumer
-        came behind, and what it has written stands."""
+        """Where somebody has deleted the znode, and a client the offset, and the shim does not know whether it has
+        deleted the znode itself: nobody knows which of the two an old consumer came behind, and what it has written
+        stands."""
         its = self._history
-        if self._removed is None or its.written[its.last(By.CLIENT)].value is not None:
+        if self._removed is None or not self._has_forgotten or its.written[its.last(By.CLIENT)].value is not None:
             return []
         return [each.value for each in its.written[self._removed :] if each.by is By.CONSUMER]
 
@@ -287,6 +292,7 @@ class Script:
         assert self._at.log == {0: last}, "what was written last"
         self._history.settle(last)
         self._removed = None
+        self._has_forgotten = False
         self._had.append(last)
 
     def _now(self) -> float:
