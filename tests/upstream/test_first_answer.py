@@ -43,7 +43,7 @@ class Brokers:
 async def test_who_has_failed_is_asked_again_while_another_one_hangs() -> None:
     brokers = Brokers()
     asking = asyncio.create_task(first_answer([HANGING, FAILING, OTHER], brokers.ask, SOON))
-    await until(lambda: brokers.asked[OTHER] == 3)
+    await until(lambda: brokers.asked[OTHER] >= 3)
     brokers.answering.add(OTHER)
     assert await asking == OTHER
     assert brokers.asked[FAILING] > 1
@@ -54,7 +54,7 @@ async def test_when_all_have_had_their_time_none_has_answered() -> None:
     """What each has said last; and who hangs that was asked again is not waited for."""
     brokers = Brokers()
     asking = asyncio.create_task(first_answer([HANGING, FAILING, OTHER], brokers.ask, SOON))
-    await until(lambda: brokers.asked[OTHER] == 3)
+    await until(lambda: brokers.asked[OTHER] >= 3)
     never = brokers.time_is_over
     brokers.time_is_over = asyncio.Event()
     brokers.answering.add(FAILING)
