@@ -48,6 +48,7 @@ class Line(NamedTuple):
 
 LINES: Final = (
     Line("commits 8x8", Load("commit", 8, 8, 1, 0.0)),
+    Line("commits 64x1", Load("commit", 64, 1, 1, 0.0)),
     Line("commits 64x16", Load("commit", 64, 16, 1, 0.0)),
     Line("commits 8x8, 100 partitions", Load("commit", 8, 8, 100, 0.0)),
     Line("offset fetches 8x8", Load("fetch", 8, 8, 1, 0.0)),

@@ -56,10 +56,13 @@ def _rows(
     offsets: list[Run] = []
     history: list[Run] = []
     for group, topic, of_topic, now, who in rows:
-        count += of_topic.size
-        offsets += commit_runs(group, topic, of_topic, now)
+        left = of_topic
         if who is not None:
             history.append(history_run(group, topic, of_topic, now, who))
+            # What is overwritten by the same decision nobody is ever served. The history has it.
+            left = of_topic.last or of_topic
+        count += left.size
+        offsets += commit_runs(group, topic, left, now)
     batch: Runs = _new(Runs, (offsets, count))
     made: Decided = _new(
         Decided, ([batch], _new(Runs, (history, len(history))) if history else [], answers, state, events)

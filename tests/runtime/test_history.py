@@ -8,13 +8,16 @@ from pathlib import Path
 
 import pytest
 
+from protocol.commits_in_a_row import commits_in_a_row
 from protocol.errors import ErrorCode
 from protocol.messages.offset_commit import (
+    API,
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
     OffsetCommitResponse,
 )
+from protocol.offsets_log import OffsetCommitKey, OffsetCommitValue, decode_key, decode_value
 from protocol.own.history_log import HISTORY_TOPIC, HistoryRecord, OffsetHistoryKey, OffsetHistoryValue, decode_history
 from protocol.own.state_log import STATE_TOPIC
 from protocol.partition import OFFSETS_TOPIC
@@ -113,6 +116,67 @@ async def test_who_asks_for_it_does_not_wait_for_a_disk_that_hangs(
         shim.log.release()
         await hangs.result()
         assert await offsets_remembered(shim) == [1, 2]
+
+
+IN_A_ROW = [[(0, 5), (1, 6)], [(0, 7), (1, 8)], [(0, 3), (1, 9)]]
+ELSEWHERE = [*IN_A_ROW, [(1, 4), (2, 2)]]
+
+
+@pytest.mark.parametrize(
+    ("settings", "commits", "kept"),
+    [
+        (ONE, IN_A_ROW, IN_A_ROW[-1:]),
+        (ONE, ELSEWHERE, ELSEWHERE),
+        (replace(ONE, offsets_history_retention_minutes=0), IN_A_ROW, IN_A_ROW),
+    ],
+    ids=["what is left", "of others, too: all", "without a history: all"],
+)
+async def test_of_commits_that_are_decided_as_one_the_offsets_have(
+    tmp_path: Path, settings: Settings, commits: list[list[tuple[int, int]]], kept: list[list[tuple[int, int]]]
+) -> None:
+    """Each stands in one of the two at least, and what is read back is what the last of them left."""
+    frames = [
+        API.request_frame(9, number, "old", OffsetCommitRequest("g", topics=(_of_topic(each),)))
+        for number, each in enumerate(commits)
+    ]
+    in_a_row = commits_in_a_row(b"".join(frames), 0, len(frames))
+    assert in_a_row is not None
+    assert len(in_a_row.correlation_ids) == len(commits)
+    async with running(tmp_path, settings) as shim:
+        shim.log.release(100)
+        ticket = shim.ticket("commits")
+        shim.runtime.submit(
+            0,
+            lambda coordinator, now, asker: coordinator.offset_commit(now, CALLER, 9, in_a_row.request, asker),
+            ticket,
+        )
+        await ticket.result()
+        assert offsets_written(shim.log) == [row for each in kept for row in each]
+        if settings is ONE:
+            history = [(key.partition, value.offset) for key, value in await remembered(shim)]
+            assert history == [row for each in commits for row in each]
+    async with running(tmp_path, settings) as shim:
+        (topic,) = (await shim.fetch("g").result()).topics
+        left = {each.partition_index: each.committed_offset for each in topic.partitions}
+        assert left == dict(row for each in commits for row in each)
+
+
+def _of_topic(rows: list[tuple[int, int]]) -> OffsetCommitRequestTopic:
+    return OffsetCommitRequestTopic(
+        TOPIC, partitions=tuple(OffsetCommitRequestPartition(*row, -1, -1, "") for row in rows)
+    )
+
+
+def offsets_written(log: OffsetsLog) -> list[tuple[int, int]]:
+    found = []
+    for batch in log.partition_log(0).read():
+        for record in batch.records:
+            key = decode_key(record.key or b"")
+            value = decode_value(key, record.value)
+            assert isinstance(key, OffsetCommitKey)
+            assert isinstance(value, OffsetCommitValue)
+            found.append((key.partition, value.offset))
+    return found
 
 
 async def test_none_is_kept_where_none_is_asked_for(tmp_path: Path) -> None:
