@@ -77,6 +77,8 @@ def history_run(group: str, topic: str, rows: CommitRows, time: int, who: Who) -
 def _raw(rows: CommitRows) -> bytes:
     """A :class:`HistoryRow` for each."""
     raw, stride = rows.raw, rows.stride
+    if rows.size == 1:
+        return raw[:ROW_SIZE] + _PLAIN_REST
     if stride == ROW_SIZE or raw[ROW_SIZE] > _PLAIN_REST[0]:
         # Older versions have no tags, and another length of no metadata behind a row, or nothing.
         return b"".join([raw[at : at + ROW_SIZE] + _PLAIN_REST for at in range(0, len(raw), stride)])
