@@ -13,7 +13,7 @@ from protocol.errors import DecodeError, EncodeError
 from protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchResponseGroup
 from shim.api.authorization import may_at_once
 from shim.api.call import SIZE_FIELD, Connection, OrderedConnection, Services
-from shim.api.offset_fetch import API, groups_of, response_of
+from shim.api.offset_fetch import API, codes, groups_of, response_of
 from shim.api.policies.fetches import fetches_all, needs_of
 from shim.migration.hands.placements import Whose
 
@@ -80,8 +80,11 @@ def _answer(services: Services, connection: Connection, version: int, question: 
     found = coordinator.offset_fetch(group, require_stable=asked.request.require_stable)
     if found == asked.found:
         return asked.frame
+    response = response_of(version, asked.request, (found,))
+    if any(codes(response)):
+        return None  # each is counted
     try:
-        frame = API.response_frame(version, 0, response_of(version, asked.request, (found,)))
+        frame = API.response_frame(version, 0, response)
     except EncodeError:
         return None
     if len(frame) <= KEPT_BYTES:

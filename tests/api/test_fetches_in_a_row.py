@@ -16,8 +16,10 @@ from protocol.messages.offset_commit import (
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
+from protocol.offsets_log import OffsetCommitKey, OffsetCommitValue
+from protocol.own.position import Position
 from shim.api import ROUTES, Services, fetches_in_a_row
-from shim.coordinator import Caller, CoordinatorSettings, GroupCoordinator
+from shim.coordinator import Caller, CoordinatorSettings, FollowedBatch, GroupCoordinator
 from tests.api.driving import Client, call, services
 from tests.api.test_authorization import GROUP, answered
 from tests.following.believed import Brokers, topics_of
@@ -189,6 +191,21 @@ async def test_what_cannot_be_encoded_is_left_to_who_says_so() -> None:
     committed(group_coordinator, "group-0", "t", 5, "x" * 40_000)
     to = await services({0: group_coordinator})
     assert several(to, Client(), frame(3, 1, ["group-0"], [("t", [0])]) * 2) == 0
+
+
+async def test_what_is_an_error_is_left_to_who_counts_it() -> None:
+    """An offset that a transaction is about to replace."""
+    group_coordinator = coordinator()
+    key, value = OffsetCommitKey(GROUPS[0], "t", 0), OffsetCommitValue(9)
+    group_coordinator.follow(0, FollowedBatch(7, 0, Position(0, 5), [(key, value)]))
+    to = await services({0: group_coordinator})
+    unstable, good = (frame(9, 1, [GROUPS[0]], [("t", [0])], stable=stable) for stable in (True, False))
+    client = Client()
+    assert several(to, client, good + unstable * 3) == len(good)
+    for each in [unstable] * 3:
+        served, made = call(API, 9, each, client, client.answered.append)
+        assert served.handle(to, made) is None
+    assert client.counts.errors == {API.key << 16 | ErrorCode.UNSTABLE_OFFSET_COMMIT: 3}
 
 
 async def test_what_waits_for_something_is_left_alone() -> None:
