@@ -101,6 +101,15 @@ async def test_neither_is_without_the_other(tmp_path: Path, call: str, topic: st
         assert await offsets_remembered(shim) == [1, 3]
 
 
+async def test_it_comes_into_its_segment_by_itself(tmp_path: Path) -> None:
+    """With nothing else to do for the log, in an hour."""
+    async with running(tmp_path, replace(ONE, log_flush_offset_checkpoint_interval_ms=3_600_000)) as shim:
+        shim.log.release(2)
+        await shim.commit("g", 1).result()
+        await shim.commit("g", 2).result()  # the first one begins the segments, so its history does not wait
+        await until(lambda: len(written(shim.log)) == 2)
+
+
 async def test_who_asks_for_it_does_not_wait_for_a_disk_that_hangs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
