@@ -11,13 +11,11 @@ from typing import Protocol, TypeVarTuple
 
 from protocol.errors import DecodeError
 from shim.config import HostPort
-from shim.logged_once import LoggedOnce
 from shim.metrics import Traffic
 from shim.net.order import ResponseQueue
 from shim.net.overdue import Overdue
 from shim.net.responses import BadResponse, ResponseReader
-from shim.tls import TlsContext
-from shim.upstream import BrokerLink, UnansweredLinks
+from shim.upstream import BrokerLink
 
 _Arguments = TypeVarTuple("_Arguments")
 
@@ -67,24 +65,19 @@ class BrokerSide:
         write: Callable[[bytes | memoryview], None],
         addresses: Callable[[], Sequence[HostPort]],
         timeout_seconds: float,
-        tls: TlsContext | None = None,
+        make_link: Callable[[BrokerSide], BrokerLink] = BrokerLink,
         *,
         authenticates: bool = False,
         overdue: Overdue,
-        trouble: LoggedOnce | None = None,
-        unanswered: UnansweredLinks | None = None,
         traffic: Traffic | None = None,
     ) -> None:
-        """``timeout_seconds``: for connecting. ``overdue``: for what is owed on the link. ``trouble``,
-        ``unanswered``: the link's."""
+        """``timeout_seconds``: for connecting. ``make_link``: for its owner. ``overdue``: for what is owed on it."""
         self._traffic = traffic or Traffic()
-        self._trouble = trouble
-        self._unanswered_links = unanswered
+        self._make_link = make_link
         self.queue = ResponseQueue(write, self._stream_ready)
         self._client = client
         self._addresses = addresses
         self._timeout_seconds = timeout_seconds
-        self._tls = tls
         self._responses = ResponseReader(self.queue)
         self._link: BrokerLink | None = None
         self._reopens = not authenticates
@@ -95,7 +88,7 @@ class BrokerSide:
         self._look: asyncio.TimerHandle | None = None
         self._connected = False
         # Whether requests without a response (acks=0) went out: nobody knows whether they arrived.
-        self._unanswered = False
+        self._sent_unanswerable = False
         self._closed = False
 
     # What the client's half wants. The bytes of a request follow with `pass_on`.
@@ -128,7 +121,7 @@ class BrokerSide:
     def expect_nothing(self) -> None:
         """A request begins that has no response."""
         self._open()
-        self._unanswered = True
+        self._sent_unanswerable = True
 
     def pass_on(self, data: bytes | memoryview) -> None:
         if self._link is not None:
@@ -198,7 +191,7 @@ class BrokerSide:
 
     def link_lost(self, reason: str, *, orderly: bool) -> None:
         self._link = None
-        idle = not self._responses.owed and not self._client.mid_passing and not self._unanswered
+        idle = not self._responses.owed and not self._client.mid_passing and not self._sent_unanswerable
         if orderly and idle and self._reopens:
             # An idle connection that the broker gave up; the next request that needs one opens it again.
             self._responses = ResponseReader(self.queue)
@@ -229,7 +222,7 @@ class BrokerSide:
 
     def _open(self) -> None:
         if self._link is None and not self._closed:
-            self._link = BrokerLink(self, self._tls, self._trouble, self._unanswered_links)
+            self._link = self._make_link(self)
             self._connected = False
             self._stops &= _CLIENT_FULL  # which is not the old link's, but the client's
             self._link.set_reading(not self._stops)

@@ -30,7 +30,7 @@ from shim.net.which_client import WhichClient
 from shim.security.principals import UNKNOWN, shown
 from shim.security.rights import Rights
 from shim.tls import context_for_brokers
-from shim.upstream import READ_BUFFER, is_own
+from shim.upstream import READ_BUFFER, BrokerLink, is_own
 
 log = logging.getLogger(__name__)
 
@@ -98,11 +98,14 @@ class ClientSession(asyncio.BufferedProtocol):
             self._outgoing.write,
             addresses,
             settings.socket_connection_setup_timeout_ms / 1000,
-            context_for_brokers(settings),
+            partial(
+                BrokerLink,
+                tls=context_for_brokers(settings),
+                trouble=sessions.unreachable,
+                unanswered=sessions.unanswered,
+            ),
             authenticates=authenticates,
             overdue=Overdue(settings.request_timeout_ms / 1000, settings.connections_max_idle_ms / 1000),
-            trouble=sessions.unreachable,
-            unanswered=sessions.unanswered,
             traffic=self._traffic,
         )
         self._queue = self._broker.queue
