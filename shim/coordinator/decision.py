@@ -40,19 +40,26 @@ from shim.coordinator.state.partition_state import PartitionState
 
 OffsetRecord = tuple[OffsetCommitKey, OffsetCommitValue]
 
+RECORD_OVERHEAD = 80
+"""Bytes that a record takes beside its names and metadata (a little less)."""
+
+UTF8_MAX = 4
+"""Bytes of a character, at most."""
+
 _new: Any = tuple.__new__  # it skips the constructors of named tuples
 
 
 class Decision:
     """What one request, or the deadlines that came up, is deciding at `now` (milliseconds since the epoch)."""
 
-    __slots__ = ("cuts", "dropped", "events", "history", "now", "outcome", "rows", "said", "state")
+    __slots__ = ("cuts", "dropped", "events", "history", "now", "outcome", "room", "rows", "said", "state")
 
     def __init__(self, state: PartitionState, now: int) -> None:
         self.state = state
         self.now = now
         self.history: list[HistoryRecord] = []
         self.cuts: list[int] = []
+        self.room = 0
         self.dropped: list[tuple[int, PendingKey]] = []
         self.rows: list[RowsOfTopic] = []
         self.said: list[StateRecord] = []
@@ -106,9 +113,14 @@ class Decision:
             self.outcome = self.outcome._replace(state=self.said)
         self.said.extend(records)
 
-    def begin_batch(self) -> None:
-        """What is written from here on may become durable later than what was written before."""
-        self.cuts.append(len(self.outcome.records))
+    def make_room(self, size: int) -> None:
+        """For the next record, so large. Where the batch would be larger than `commit_max_bytes` another one begins,
+        which may become durable later."""
+        if self.room < size:
+            if self.outcome.records:
+                self.cuts.append(len(self.outcome.records))
+            self.room = self.state.settings.commit_max_bytes
+        self.room -= size
 
     def write_pending(self, batch: TransactionBatch, records: Sequence[OffsetRecord]) -> None:
         """As :meth:`write`, of offsets in a transaction; they are all that this decision writes."""
@@ -197,6 +209,11 @@ class Decision:
         """Answer a SyncGroup, if there is one, with an error."""
         if parked is not None:
             self.answer(parked.asker, sync_response(error))
+
+
+def record_size(*names: str) -> int:
+    """At most so many bytes does a record take that has these in it."""
+    return RECORD_OVERHEAD + UTF8_MAX * sum(map(len, names))
 
 
 def join_response(

@@ -2,10 +2,10 @@
 
 from protocol.errors import ErrorCode
 from protocol.messages.delete_groups import DeletableGroupResult
-from protocol.offsets_log import GroupMetadataKey
+from protocol.offsets_log import GroupMetadataKey, OffsetCommitKey
 from shim.coordinator.decision import Decision
 from shim.coordinator.outcome import Asker, Caller
-from shim.coordinator.requests.tombstones import Tombstones
+from shim.coordinator.requests.tombstones import write_tombstone
 from shim.coordinator.state.group import Group, GroupState
 
 GROUP_DELETED = "the group was deleted"
@@ -20,10 +20,13 @@ def delete_group(decision: Decision, caller: Caller, group_id: str, asker: Asker
     first of them, the group is there with what is left of its offsets, to be deleted again: nobody was told that it
     was deleted.
     """
-    group = decision.state.groups.get(group_id)
-    error = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if decision.state.behind else _check(group)
+    state = decision.state
+    group = state.groups.get(group_id)
+    error = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if state.behind else _check(group)
     if error is ErrorCode.NONE:
-        _delete_offsets(decision, group_id, cause, caller)
+        for topic, partitions in state.offsets.by_topic(group_id).items():
+            for partition in partitions:
+                write_tombstone(decision, OffsetCommitKey(group_id, topic, partition), cause, caller)
         decision.write(GroupMetadataKey(group_id), None)
         decision.mark_served(group_id)
     decision.answer(asker, DeletableGroupResult(group_id, error))
@@ -33,10 +36,3 @@ def _check(group: Group | None) -> ErrorCode:
     if group is None:
         return ErrorCode.GROUP_ID_NOT_FOUND
     return ErrorCode.NONE if group.state is GroupState.EMPTY else ErrorCode.NON_EMPTY_GROUP
-
-
-def _delete_offsets(decision: Decision, group_id: str, cause: str, by: Caller) -> None:
-    tombstones = Tombstones(decision, group_id, cause, by)
-    for topic, partitions in decision.state.offsets.by_topic(group_id).items():
-        for partition in partitions:
-            tombstones.write(topic, partition)

@@ -6,15 +6,11 @@ from typing import Final
 from protocol.offsets_log import CommittedOffset, OffsetCommitKey, OffsetCommitValue
 from protocol.own.history_log import READ_IN_ZOOKEEPER, Who
 from protocol.own.state_log import NO_OFFSET, NOT_CARRIED, About, Step, WrittenValue
-from shim.coordinator.decision import Decision
+from shim.coordinator.decision import Decision, record_size
 from shim.coordinator.outcome import Asker, Caller, HandsTaken
 from shim.coordinator.state.partition_state import PartitionState
 
 _DIRECTLY: Final = Who(-1, "", None, READ_IN_ZOOKEEPER, "", "")
-
-# What a record takes beside its names (a little less), and a character in UTF-8 (at most).
-_RECORD_OVERHEAD = 80
-_UTF8_MAX = 4
 
 
 def carry(
@@ -27,13 +23,8 @@ def carry(
     stands for none.
     """
     settings = decision.state.settings
-    room = settings.commit_max_bytes
     for (topic, partition), offset in offsets.items():
-        size = _RECORD_OVERHEAD + _UTF8_MAX * (len(group_id) + len(topic))
-        if room < size:
-            decision.begin_batch()
-            room = settings.commit_max_bytes
-        room -= size
+        decision.make_room(record_size(group_id, topic))
         key = OffsetCommitKey(group_id, topic, partition)
         if offset < 0:
             decision.delete(key, "it was deleted in ZooKeeper", Caller(READ_IN_ZOOKEEPER, ""))

@@ -11,13 +11,9 @@ from protocol.errors import ErrorCode
 from protocol.offsets_log import GroupMetadataKey, GroupMetadataValue, OffsetCommitKey, OffsetCommitValue
 from protocol.own.history_log import ADOPTED, OffsetHistoryKey, OffsetHistoryValue
 from protocol.own.state_log import ZOOKEEPER_IS_RIGHT, Hands, Step
-from shim.coordinator.decision import Decision
+from shim.coordinator.decision import Decision, record_size
 from shim.coordinator.outcome import Asker, HandsTaken
-from shim.coordinator.requests.tombstones import Tombstones
-
-# What a record takes beside its names and metadata (a little less), and a character in UTF-8 (at most).
-_RECORD_OVERHEAD = 80
-_UTF8_MAX = 4
+from shim.coordinator.requests.tombstones import write_tombstone
 
 
 def take_in_hand(
@@ -58,13 +54,8 @@ def adopt(
         decision.answer(asker, HandsTaken(False))
         return
     _forget(decision, group_id, {key for key, _ in offsets})
-    room = 0
     for key, value in offsets:
-        size = _RECORD_OVERHEAD + _UTF8_MAX * (len(key.group) + len(key.topic) + len(value.metadata))
-        if room < size:
-            decision.begin_batch()
-            room = decision.state.settings.commit_max_bytes
-        room -= size
+        decision.make_room(record_size(group_id, key.topic, value.metadata))
         decision.write(key, value)
         _remember(decision, key, value)
     if members is not None:
@@ -92,11 +83,11 @@ def abandon(decision: Decision, group_id: str, asker: Asker) -> None:
 
 def _forget(decision: Decision, group_id: str, but: frozenset[OffsetCommitKey] | set[OffsetCommitKey]) -> None:
     state = decision.state
-    tombstones = Tombstones(decision, group_id)
     for topic, partitions in state.offsets.by_topic(group_id).items():
         for partition in partitions:
-            if OffsetCommitKey(group_id, topic, partition) not in but:
-                tombstones.write(topic, partition)
+            key = OffsetCommitKey(group_id, topic, partition)
+            if key not in but:
+                write_tombstone(decision, key)
     state.offsets.overruled.forget(group_id)
     group = state.groups.get(group_id)
     if group is None:

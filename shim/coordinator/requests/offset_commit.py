@@ -15,7 +15,7 @@ from protocol.offsets_log import OffsetCommitKey, OffsetCommitValue
 from protocol.own.conditional_commit import is_conditional
 from protocol.own.history_log import Who
 from shim.coordinator import events
-from shim.coordinator.decision import Decision
+from shim.coordinator.decision import RECORD_OVERHEAD, UTF8_MAX, Decision
 from shim.coordinator.outcome import Asker, Caller
 from shim.coordinator.requests.conditional_commit import refusal
 from shim.coordinator.requests.elsewhere import before_commit, note_way_back
@@ -26,10 +26,6 @@ _new: Final[Any] = tuple.__new__  # it skips the constructors of named tuples
 
 _GROUP_ID_NOT_FOUND_FROM = 9
 _INT64_MAX = 2**63 - 1
-
-# What a record takes beside group, topic and metadata (a little less), and a character in UTF-8 (at most).
-_RECORD_OVERHEAD = 80
-_UTF8_MAX = 4
 
 
 def offset_commit(decision: Decision, caller: Caller, version: int, request: OffsetCommitRequest, asker: Asker) -> None:
@@ -152,11 +148,11 @@ def _records_size(request: OffsetCommitRequest, remembered: Caller | None) -> in
     group_size = len(request.group_id.encode("utf-8", "surrogatepass"))
     if remembered is not None:
         who = (*remembered, request.member_id, request.group_instance_id or "")
-        group_size += _UTF8_MAX * sum(map(len, who))
+        group_size += UTF8_MAX * sum(map(len, who))
     size = 0
     for topic in request.topics:
-        record_size = _RECORD_OVERHEAD + group_size + len(topic.name.encode("utf-8", "surrogatepass"))
+        record_size = RECORD_OVERHEAD + group_size + len(topic.name.encode("utf-8", "surrogatepass"))
         size += len(topic.partitions) * record_size
         if not rows_in((topic,)):
-            size += _UTF8_MAX * sum(len(partition.committed_metadata or "") for partition in topic.partitions)
+            size += UTF8_MAX * sum(len(partition.committed_metadata or "") for partition in topic.partitions)
     return size

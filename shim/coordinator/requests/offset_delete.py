@@ -8,9 +8,10 @@ from protocol.messages.offset_delete import (
     OffsetDeleteResponsePartition,
     OffsetDeleteResponseTopic,
 )
+from protocol.offsets_log import OffsetCommitKey
 from shim.coordinator.decision import Decision
 from shim.coordinator.outcome import Asker, Caller
-from shim.coordinator.requests.tombstones import Tombstones
+from shim.coordinator.requests.tombstones import write_tombstone
 from shim.coordinator.state.group import CONSUMER, Group, GroupState
 
 OFFSET_DELETED = "the offset was deleted"
@@ -30,8 +31,7 @@ def offset_delete(
     if error is not ErrorCode.NONE or group is None:
         decision.answer(asker, _response(error))
         return
-    tombstones = Tombstones(decision, group.group_id, OFFSET_DELETED, caller)
-    topics = tuple(_delete(decision, group, tombstones, topic) for topic in request.topics)
+    topics = tuple(_delete(decision, group, caller, topic) for topic in request.topics)
     decision.answer(asker, _response(ErrorCode.NONE, topics))
 
 
@@ -51,15 +51,16 @@ def _check(group: Group | None, request: OffsetDeleteRequest) -> ErrorCode:
 
 
 def _delete(
-    decision: Decision, group: Group, tombstones: Tombstones, topic: OffsetDeleteRequestTopic
+    decision: Decision, group: Group, caller: Caller, topic: OffsetDeleteRequestTopic
 ) -> OffsetDeleteResponseTopic:
     subscribed = group.is_subscribed_to(topic.name)
     error = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if subscribed else ErrorCode.NONE
     if not subscribed:
         offsets = decision.state.offsets
         for partition in dict.fromkeys(p.partition_index for p in topic.partitions):
-            if offsets.has(group.group_id, topic.name, partition):
-                tombstones.write(topic.name, partition)
+            key = OffsetCommitKey(group.group_id, topic.name, partition)
+            if offsets.has(*key):
+                write_tombstone(decision, key, OFFSET_DELETED, caller)
     return OffsetDeleteResponseTopic(
         topic.name, tuple(OffsetDeleteResponsePartition(p.partition_index, error) for p in topic.partitions)
     )

@@ -10,14 +10,10 @@ from protocol.errors import ErrorCode
 from protocol.offsets_log import OffsetCommitKey, OffsetCommitValue
 from protocol.own.conditional_commit import NONE_COMMITTED, REFUSED
 from protocol.own.history_log import NONE_REPLACED, TAKEN_AWAY, OffsetHistoryKey, OffsetHistoryValue
-from shim.coordinator.decision import Decision
+from shim.coordinator.decision import Decision, record_size
 from shim.coordinator.outcome import Asker, Caller, OffsetReset, OffsetsReset
 from shim.coordinator.requests.elsewhere import before_commit, note_way_back
 from shim.coordinator.state.group import GroupState
-
-# What a record takes beside its names (a little less), and a character in UTF-8 (at most).
-_RECORD_OVERHEAD = 80
-_UTF8_MAX = 4
 
 
 def reset_offsets(
@@ -49,8 +45,7 @@ def _check(decision: Decision, caller: Caller, group_id: str, changes: Sequence[
         return ErrorCode.POLICY_VIOLATION
     if group is not None and group.state is not GroupState.EMPTY:
         return ErrorCode.NON_EMPTY_GROUP
-    of_each = _RECORD_OVERHEAD + _UTF8_MAX * sum(map(len, (group_id, cause, *caller)))
-    size = sum(of_each + _UTF8_MAX * len(each.topic) for each in changes)
+    size = sum(record_size(group_id, each.topic, cause, *caller) for each in changes)
     return ErrorCode.INVALID_COMMIT_OFFSET_SIZE if size > state.settings.commit_max_bytes else ErrorCode.NONE
 
 

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 from protocol.offsets_log import OffsetCommitKey, OffsetCommitValue
 from protocol.own.history_log import Who
 from protocol.own.position import Position, Producer
-from shim.coordinator.decision import Decision
+from shim.coordinator.decision import UTF8_MAX, Decision
 from shim.coordinator.outcome import TransactionBatch, TransactionEnd
 from shim.coordinator.requests.elsewhere import before_commit, note_way_back
 from shim.coordinator.requests.txn_offset_commit import answer_parked
@@ -22,7 +22,6 @@ NOBODY: Final = 2**63 - 1
 """A producer id that no cluster gives out: a position by itself is said by an end of its transaction."""
 
 _UNKNOWN: Final = Who(-1, "", None, "", "")
-_UTF8_MAX: Final = 4  # bytes of a character
 
 
 class FollowedBatch(NamedTuple):
@@ -167,4 +166,4 @@ def _was_taken_over(decision: Decision, position: Position) -> bool:
 def _size(who: Who) -> int:
     """At most so many bytes does it take in a record of the history."""
     named = (who.client_id, who.client_host, who.principal, who.member_id, who.group_instance_id or "")
-    return _UTF8_MAX * sum(map(len, named))
+    return UTF8_MAX * sum(map(len, named))
