@@ -132,12 +132,28 @@ class Parts:
         placements = Placements(runtime)
         self.first_contact = FirstContact(runtime, placements, patient, settings, passed_by, self.lookup)
         self.migration = Migration(
-            *(runtime, cluster_groups, self.first_contact, placements, stores, self.lookup, self.guard, settings),
-            *(passed_by, self.topics.uncertain, clock),
+            runtime=runtime,
+            cluster_groups=cluster_groups,
+            first_contact=self.first_contact,
+            placements=placements,
+            stores=stores,
+            lookup=self.lookup,
+            guard=self.guard,
+            settings=settings,
+            followed=passed_by,
+            uncertain=self.topics.uncertain,
+            clock=clock,
         )
         self.groups = Groups(
-            *(runtime, logs.history, clock, self.first_contact, placements, stores),
-            *(cluster_groups, asked, self._cluster_topics),
+            runtime=runtime,
+            history_log=logs.history,
+            clock=clock,
+            first_contact=self.first_contact,
+            placements=placements,
+            stores=stores,
+            cluster_groups=cluster_groups,
+            brokers=asked,
+            topics=self._cluster_topics,
         )
         self.registrar = self._registrar(given) if given.registrar else None
 

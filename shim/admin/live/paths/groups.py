@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import Final
 
 from aiohttp import web
 
@@ -27,8 +26,6 @@ from shim.admin.live.shown.documents import JSON, Row, list_in_pieces, one_line
 from shim.admin.live.shown.group_rows import change_row, deleted_row, details_row, moved_row, offset_row, plan_row
 from shim.admin.live.shown.migration_rows import status_row
 from shim.admin.live.streamed.in_lines import in_lines
-
-_SIDE_BY_SIDE: Final = 8
 
 
 class GroupPaths:
@@ -102,13 +99,7 @@ class GroupPaths:
         async def step(names: Sequence[str]) -> list[Row]:
             return [await _deleted(groups, name, cause, host, dry_run=wanted.dry_run) for name in names]
 
-        return await in_lines(
-            *(request, wanted.groups, step),
-            together=1,
-            side_by_side=_SIDE_BY_SIDE,
-            stopping=self._stopping,
-            changes=True,
-        )
+        return await in_lines(request, wanted.groups, step, stopping=self._stopping, changes=True)
 
     async def _left_out(self, choice: Choice) -> Row:
         """Lines that say why these may not be all; nothing where they are."""

@@ -27,10 +27,9 @@ from shim.admin.live.requests.choosing import Choice, Wanted, look_wanted, move_
 from shim.admin.live.requests.fields import BadRequest
 from shim.admin.live.shown.documents import JSON, Row, list_in_pieces, one_line
 from shim.admin.live.shown.migration_rows import looked_row, planned_row, status_row, verified_row
-from shim.admin.live.streamed.in_lines import in_lines
+from shim.admin.live.streamed.in_lines import Step, in_lines
 
 _AT_ONCE: Final = 100  # groups looked at in one go
-_SIDE_BY_SIDE: Final = 8  # groups that are moved, or compared, at the same time
 
 _MoveOne = Callable[[str, str], Awaitable[GroupStatus]]
 
@@ -66,13 +65,7 @@ class MigrationPaths:
             async with asyncio.timeout(ANSWER_SECONDS):
                 known = _fitting(choice, await self._migration.candidates())
                 known = known._replace(unanswered=[*known.unanswered, *await self._migration.left_out()])
-        return await in_lines(
-            *(request, known.groups, step),
-            together=_AT_ONCE,
-            side_by_side=1,
-            stopping=self._stopping,
-            more=_beside(known),
-        )
+        return await self._in_lines(request, known, step, together=_AT_ONCE)
 
     async def status(self, request: web.Request) -> web.StreamResponse:
         choice = (await self._wanted(request)).choice
@@ -89,13 +82,7 @@ class MigrationPaths:
             async with asyncio.timeout(ANSWER_SECONDS):
                 return [status_row(each) for each in await self._migration.status(names)]
 
-        return await in_lines(
-            *(request, meant.groups, step),
-            together=_AT_ONCE,
-            side_by_side=1,
-            stopping=self._stopping,
-            more=_beside(meant),
-        )
+        return await self._in_lines(request, meant, step, together=_AT_ONCE)
 
     async def verify(self, request: web.Request) -> web.StreamResponse:
         async def step(names: Sequence[str]) -> list[Row]:
@@ -108,13 +95,7 @@ class MigrationPaths:
             async with asyncio.timeout(ANSWER_SECONDS):
                 served = [each.group for each in await self._migration.status_of_served()]
                 meant = Candidates(choice.fitting(served), await self._migration.left_out())
-        return await in_lines(
-            *(request, meant.groups, step),
-            together=1,
-            side_by_side=_SIDE_BY_SIDE,
-            stopping=self._stopping,
-            more=_beside(meant),
-        )
+        return await self._in_lines(request, meant, step)
 
     async def look(self, request: web.Request) -> web.StreamResponse:
         """At what a move would do."""
@@ -125,13 +106,7 @@ class MigrationPaths:
                 return [looked_row(await self._migration.look(name, move)) for name in names]
 
         meant = await self._movable(move, choice, at)
-        return await in_lines(
-            *(request, meant.groups, step),
-            together=1,
-            side_by_side=_SIDE_BY_SIDE,
-            stopping=self._stopping,
-            more=_beside(meant),
-        )
+        return await self._in_lines(request, meant, step)
 
     # -- moving
 
@@ -164,13 +139,17 @@ class MigrationPaths:
             return [status_row(await make(name, said)) for name in names]
 
         meant = await self._movable(move, choice, at)
+        return await self._in_lines(request, meant, step, changes=True)
+
+    async def _in_lines(
+        self, request: web.Request, meant: Candidates, step: Step, *, together: int = 1, changes: bool = False
+    ) -> web.StreamResponse:
         return await in_lines(
             *(request, meant.groups, step),
-            together=1,
-            side_by_side=_SIDE_BY_SIDE,
+            together=together,
             stopping=self._stopping,
             more=_beside(meant),
-            changes=True,
+            changes=changes,
         )
 
     # -- which groups

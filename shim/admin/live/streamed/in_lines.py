@@ -27,23 +27,24 @@ log = logging.getLogger(__name__)
 
 BEAT_SECONDS: Final = 5.0
 
-_Step = Callable[[Sequence[str]], Awaitable[Sequence[Row]]]
+_SIDE_BY_SIDE: Final = 8
+
+Step = Callable[[Sequence[str]], Awaitable[Sequence[Row]]]
 """Of some groups, the row of each. Raises Refused, NotKnown, NotReady, NotCertain and TimeoutError for all of them."""
 
 
 async def in_lines(
     request: web.Request,
     groups: Sequence[str],
-    step: _Step,
+    step: Step,
     *,
-    together: int,
-    side_by_side: int,
+    together: int = 1,
     stopping: asyncio.Event,
     more: Row | None = None,
     changes: bool = False,
 ) -> web.StreamResponse:
-    """Answers with a line for each of ``groups``: as many ``together`` in a step, so many steps at a time. ``changes``:
-    something is changed; the log has of which group it was not.
+    """Answers with a line for each of ``groups``: as many ``together`` in a step, of which one follows another, or
+    several steps of one group at a time. ``changes``: something is changed; the log has of which group it was not.
 
     Once whoever has asked is gone, or the shim is ``stopping``, no step begins. Those under way go on to their end, or
     for two seconds where the shim stops; what fails of them is in the log.
@@ -74,7 +75,7 @@ async def in_lines(
 
     async with asyncio.TaskGroup() as tasks:
         beating = tasks.create_task(_beat(lines))
-        await asyncio.gather(*(tasks.create_task(take_steps()) for _ in range(side_by_side)))
+        await asyncio.gather(*(tasks.create_task(take_steps()) for _ in range(_SIDE_BY_SIDE if together == 1 else 1)))
         beating.cancel()
     if done < len(groups):
         why = "the shim stops" if stopping.is_set() else "whoever asked has gone"
@@ -99,7 +100,7 @@ def _parts(groups: Sequence[str], size: int) -> Iterator[Sequence[str]]:
     return (groups[at : at + size] for at in range(0, len(groups), size))
 
 
-async def _rows(groups: Sequence[str], step: _Step) -> Iterable[Row]:
+async def _rows(groups: Sequence[str], step: Step) -> Iterable[Row]:
     """One for each of ``groups``."""
     try:
         rows = {row["group"]: row for row in await step(groups)}
