@@ -18,6 +18,7 @@ from shim.groups.in_use import in_use, in_use_in_cluster
 from shim.groups.last_commits import LastCommits
 from shim.groups.refusal import refusal
 from shim.groups.words import NO_OFFSET, Details, GroupLag, Member, Moved, NotKnown, OffsetAt, Partition, Refused
+from shim.migration.deciding import coordinator_of
 from shim.migration.hands.placements import Placements
 from shim.migration.own_offsets import NotReadable, own_offsets
 from shim.offsets.cluster.describing import LOOK_SECONDS
@@ -169,11 +170,8 @@ class Looking:
         return hands is Hands.SERVED
 
     def _coordinator(self, group: str) -> GroupCoordinator:
-        number = self._runtime.partition_of(group)
-        coordinator = self._runtime.coordinator(number)
-        if coordinator is None:
-            raise Refused(f"the partition of group {group} is {self._runtime.where_it_is(number)}")
-        return coordinator
+        """Raises Refused while there is none."""
+        return coordinator_of(self._runtime, group)
 
 
 def _offsets(committed: Committed) -> dict[Partition, int]:

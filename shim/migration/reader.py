@@ -7,6 +7,7 @@ import math
 from protocol.group_kinds import kind_of
 from protocol.own.state_log import Step
 from shim.coordinator import GroupCoordinator
+from shim.migration.deciding import coordinator_of
 from shim.migration.hands.placements import SERVED, Placements
 from shim.migration.own_offsets import NotReadable, own_offsets
 from shim.migration.strangers import past_the_shim
@@ -31,11 +32,7 @@ class GroupReader:
 
     def coordinator(self, group: str) -> GroupCoordinator:
         """Raises Refused while there is none."""
-        number = self._runtime.partition_of(group)
-        coordinator = self._runtime.coordinator(number)
-        if coordinator is None:
-            raise Refused(f"the partition of group {group} is {self._runtime.where_it_is(number)}")
-        return coordinator
+        return coordinator_of(self._runtime, group)
 
     def step(self, group: str) -> Step | None:
         """At which it is; None of one that is passed through. Raises Refused as :meth:`coordinator`."""

@@ -20,7 +20,7 @@ from shim.config import Settings
 from shim.coordinator import GroupCoordinator, Outcome
 from shim.counted import counted
 from shim.logged_once import LoggedOnce
-from shim.migration.deciding import decide
+from shim.migration.deciding import coordinator_of, decide
 from shim.migration.dual.lookup import Lookup
 from shim.migration.hands.placements import Placements, Whose
 from shim.migration.words import NotKnown, Refused
@@ -87,15 +87,13 @@ class FirstContact:
                 why = f"whether the cluster, or ZooKeeper, knows group {group} takes too long to find out"
                 raise Refused(why) from None
             if error is not ErrorCode.NONE:
+                coordinator_of(self._runtime, group)  # that there is none is the reason then
                 raise Refused(self._not_found_out(group, error))
         if (whose := self._placements.of(group)) is Whose.UNKNOWN:
             raise NotKnown(self._lookup.nobody_has(group))
         return whose
 
     def _not_found_out(self, group: str, error: ErrorCode) -> str:
-        number = self._runtime.partition_of(group)
-        if self._runtime.coordinator(number) is None:
-            return f"the partition of group {group} is {self._runtime.where_it_is(number)}"
         if error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
             for what in (_cluster_not_asked(group), _zookeeper_not_asked(group)):
                 if why := self._trouble.why(what):
