@@ -39,9 +39,11 @@ def offset_commit(decision: Decision, caller: Caller, version: int, request: Off
     group = state.groups.get(request.group_id)
     if state.behind:
         error = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-    elif (error := _check(group, version, request)) is not ErrorCode.NONE and events.is_told(error):
-        generation_id = request.generation_id_or_member_epoch
-        decision.tell(events.refused("a commit", request, generation_id, group, caller, error))
+    else:
+        error = _check(group, version, request)
+        if error is not ErrorCode.NONE and events.is_told(error):
+            generation_id = request.generation_id_or_member_epoch
+            decision.tell(events.refused("a commit", request, generation_id, group, caller, error))
     remembered = caller if settings.offsets_history_retention_minutes > 0 else None
     rows = rows_in(request.topics)
     surely_fits = rows and rows * RECORD_SIZE <= settings.commit_max_bytes

@@ -47,9 +47,11 @@ def txn_offset_commit(
     group = state.groups.get(request.group_id)
     if state.behind:
         error = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-    elif (error := _check(group, request)) is not ErrorCode.NONE and events.is_told(error):
-        what = "a commit in a transaction"
-        decision.tell(events.refused(what, request, request.generation_id, group, caller, error))
+    else:
+        error = _check(group, request)
+        if error is not ErrorCode.NONE and events.is_told(error):
+            what = "a commit in a transaction"
+            decision.tell(events.refused(what, request, request.generation_id, group, caller, error))
     if error is ErrorCode.NONE and group is None and not state.has_room_for_group(request.group_id):
         error = ErrorCode.POLICY_VIOLATION
     errors: dict[Partition, int] = {}

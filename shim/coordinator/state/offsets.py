@@ -97,7 +97,7 @@ class Moved:
 
 
 class Offsets:
-    """Of one offsets partition, or of several. Both parts are to be looked at from outside, and changed by records."""
+    """Of one offsets partition, or of several. To be looked at from outside, and changed by records."""
 
     __slots__ = ("before", "committed", "in_force", "moved", "overruled", "touched", "transactions")
 
@@ -110,8 +110,8 @@ class Offsets:
         self.before = Before()
         self.moved = Moved()
         self.in_force: dict[str, None] = {}
-        """Groups of which transactions have put something in force. Of these three, nobody asks until another one takes
-        its place."""
+        """Groups of which transactions have put something in force. For nobody, as ``before`` and ``moved`` are, until
+        somebody's own takes its place."""
 
     # -- records
 

@@ -28,7 +28,6 @@ _TEXT: Final[Schema] = {"type": "string"}
 _COUNT: Final[Schema] = {"type": "integer"}
 _FLAG: Final[Schema] = {"type": "boolean"}
 _MAYBE: Final[Schema] = {"type": ["integer", "null"]}
-_MAYBE_TEXT: Final[Schema] = {"type": ["string", "null"]}
 _STEP: Final[Schema] = {"type": "string", "enum": list(STEPS)}
 
 
