@@ -1,4 +1,5 @@
-"""What a log of offsets is given to append, wherever it is: on the disk, or on a topic of the cluster.
+"""What a log of offsets is given to append, and what it is replayed by, wherever it is: on the disk, or on a topic of
+the cluster.
 
 Keys and values are bytes by then. Beside them stands what only a log on a topic has use for, as it says in records
 (:mod:`protocol.own.topic_log`) what a log on the disk has by transactional batches and their markers.
@@ -9,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple, TypeAlias
 
-from protocol.own.position import Header, Position
+from protocol.own.position import Header, Position, Producer
 from protocol.own.topic_log import PendingKey, Settled
 from protocol.records.record_runs import Run
 
@@ -64,3 +65,29 @@ class DroppingSet(NamedTuple):
 
 
 Appended: TypeAlias = RecordSet | Runs | TransactionalSet | EndOfTransaction | DroppingSet
+
+
+class InTransaction(NamedTuple):
+    """A record is one of an open transaction (``committed`` None), or the marker that ends it.
+
+    ``position``: see :mod:`protocol.own.position`; of a batch each record says it.
+    """
+
+    producer: Producer
+    producer_epoch: int
+    committed: bool | None
+    position: Position | None
+
+
+class LoggedRecord(NamedTuple):
+    """One record of the log. ``timestamp``: milliseconds since the epoch; ``value`` None is a tombstone.
+
+    ``transaction``: of a record that is in one, or ends one; None outside of transactions. Key and value of one that
+    ends one are a control record's.
+    """
+
+    offset: int
+    timestamp: int
+    key: bytes
+    value: bytes | None
+    transaction: InTransaction | None = None

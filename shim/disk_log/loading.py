@@ -10,9 +10,10 @@ from typing import Final
 
 from protocol.errors import DecodeError
 from protocol.own.history_log import HISTORY_TOPIC
+from protocol.own.record_sets import LoggedRecord
 from protocol.own.state_log import STATE_TOPIC, GroupChangeKey, GroupHandsValue, StateRecord, decode_state
 from shim.coordinator import CoordinatorSettings, GroupCoordinator, ReplayedPartition
-from shim.log import LogError, LoggedRecord, OffsetsLog
+from shim.log import LogError, OffsetsLog
 from shim.log.partition.partition import PartitionLog
 from shim.log.partition.snapshot import Snapshot
 from shim.logged_once import LoggedOnce

@@ -4,17 +4,13 @@ from shim.log.directory.data_dir import DataDir
 from shim.log.directory.shares import Share
 from shim.log.errors import CorruptLog, LogError, RecoveryNeeded
 from shim.log.offsets_log import Maintained, MayWait, OffsetsLog, PartitionWrite
-from shim.log.recovery.recovery import LoggedRecord
-from shim.log.segments.transactions import InTransaction
 from shim.log.settings import LogSettings
 
 __all__ = [
     "CorruptLog",
     "DataDir",
-    "InTransaction",
     "LogError",
     "LogSettings",
-    "LoggedRecord",
     "Maintained",
     "MayWait",
     "OffsetsLog",

@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Final, NamedTuple, Self, TypeAlias
 
-from protocol.own.record_sets import Appended
+from protocol.own.record_sets import Appended, LoggedRecord
 from protocol.partition import OFFSETS_TOPIC
 from shim.log.directory.data_dir import DataDir
 from shim.log.directory.opening import Opened, open_share, open_whole
@@ -18,7 +18,6 @@ from shim.log.errors import LogError
 from shim.log.flush import Flusher
 from shim.log.journal.journal_records import EncodedEntry
 from shim.log.partition.partition import PartitionLog
-from shim.log.recovery.recovery import LoggedRecord
 from shim.log.segments.batching import PreparedBatch
 from shim.log.settings import LogSettings
 from shim.log.settling import Settling

@@ -10,10 +10,11 @@ from typing import Final, Protocol, cast
 from protocol.errors import DecodeError
 from protocol.offsets_log import OffsetCommitKey, OffsetCommitValue, UnknownKey
 from protocol.own.position import Position, Producer
+from protocol.own.record_sets import LoggedRecord
 from protocol.partition import partition_for
 from protocol.replay import RecordDecoder
 from shim.coordinator import Key, Value
-from shim.log import LogError, LoggedRecord
+from shim.log import LogError
 
 _MOST_CHECKED: Final = 100_000
 _LOOKED_AT: Final = 100

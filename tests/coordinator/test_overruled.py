@@ -8,10 +8,10 @@ from typing import Final
 import pytest
 
 from protocol.errors import DecodeError
+from protocol.own.record_sets import LoggedRecord
 from protocol.own.state_log import Hands
 from protocol.own.topic_log import is_own
 from shim.coordinator.state.overruled import OverruledOffsets
-from shim.log import LoggedRecord
 from tests.kafka_log.deciding import Deciding
 
 from .driving import Driven, new_coordinator

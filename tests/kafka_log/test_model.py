@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from protocol.offsets_log import OffsetCommitKey, OffsetCommitValue
+from protocol.own.record_sets import LoggedRecord
 from protocol.own.state_log import Hands, Step, WrittenValue
 from shim.coordinator import CoordinatorSettings
-from shim.log import LoggedRecord
 from tests.examples import examples
 from tests.kafka_log.deciding import Deciding, Key, known
 

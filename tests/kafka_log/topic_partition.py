@@ -6,13 +6,12 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from protocol.own.position import Position
-from protocol.own.record_sets import Appended
+from protocol.own.record_sets import Appended, LoggedRecord
 from protocol.records.batches import BatchHeader, Record, decode_records, read_header
 from shim.coordinator import GroupCoordinator
 from shim.kafka_log.copies.partition_copy import PartitionCopy
 from shim.kafka_log.copies.replaying import TopicReplay
 from shim.kafka_log.reading.read_part import ReadPart
-from shim.log import LoggedRecord
 from shim.log.recovery.recovery import logged_records
 from shim.log.segments.batching import PreparedBatch, prepare_batches
 from shim.log.segments.segment import SoundBatch

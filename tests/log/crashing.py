@@ -10,6 +10,7 @@ from itertools import islice
 from pathlib import Path
 from unittest import mock
 
+from protocol.own.record_sets import LoggedRecord
 from protocol.records.batches import (
     HEADER_SIZE,
     CorruptBatch,
@@ -31,7 +32,6 @@ from shim.log.journal import journal, journal_records
 from shim.log.journal import waiting as waiting_log
 from shim.log.journal.journal_records import WaitingEntry
 from shim.log.offsets_log import MayWait, OffsetsLog, PartitionWrite
-from shim.log.recovery.recovery import LoggedRecord
 from shim.log.segments import batching, index
 from shim.log.settings import LogSettings
 from tests.log.lost_files import LostFiles, PowerFailure

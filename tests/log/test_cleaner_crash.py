@@ -15,13 +15,13 @@ from unittest import mock
 
 import pytest
 
+from protocol.own.record_sets import LoggedRecord
 from shim.log.cleaner import new_segment
 from shim.log.cleaner.cleaner import Cleaner
 from shim.log.cleaner.cleaning import CleanerSettings, CleanerStats
 from shim.log.disk.files import Files
 from shim.log.errors import CorruptLog, LogError
 from shim.log.offsets_log import OffsetsLog, PartitionWrite
-from shim.log.recovery.recovery import LoggedRecord
 from shim.log.segments import swap
 from shim.log.settings import LogSettings
 from tests.log.crashing import DATA_DIR, small_sizes

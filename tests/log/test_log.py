@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from protocol.own.record_sets import LoggedRecord
 from protocol.records.batches import HEADER_SIZE, batches, decode_records, encode_batch
 from shim.log.errors import CorruptLog, LogError, RecoveryNeeded
 from shim.log.journal.journal import JOURNAL_NAME
 from shim.log.offsets_log import OffsetsLog, PartitionWrite
-from shim.log.recovery.recovery import LoggedRecord
 from shim.log.segments.batching import MAX_BATCH_BYTES
 from shim.log.settings import LogSettings
 from tests.log.faulty_files import FaultyFiles, FillingFiles, NeverSyncedFiles

@@ -9,13 +9,12 @@ from typing import NamedTuple
 import pytest
 
 from protocol.own.position import Position, Producer, position_header
-from protocol.own.record_sets import Appended, EndOfTransaction, TransactionalSet
+from protocol.own.record_sets import Appended, EndOfTransaction, InTransaction, LoggedRecord, TransactionalSet
 from protocol.records.batches import BatchHeader, batches, encode_batch
-from shim.log import InTransaction, LogError, OffsetsLog
+from shim.log import LogError, OffsetsLog
 from shim.log.cleaner.cleaner import Cleaner
 from shim.log.cleaner.cleaning import CleanerSettings
 from shim.log.offsets_log import PartitionWrite
-from shim.log.recovery.recovery import LoggedRecord
 from shim.log.settings import LogSettings
 from tests.log.rolled import NOW, closed, folder_of, opened
 

@@ -26,12 +26,12 @@ from protocol.own.history_log import (
     OffsetHistoryValue,
     decode_history,
 )
+from protocol.own.record_sets import InTransaction
 from protocol.partition import OFFSETS_TOPIC
 from protocol.records.batches import Record
 from protocol.topic_partition import TopicPartition
 from protocol.wire import ZERO_UUID
 from shim.admin.at_rest.walk import Located
-from shim.log import InTransaction
 from shim.log.segments.segment import SoundBatch
 from shim.log.segments.transactions import transaction_of
 from shim.terminal.showing import shown

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from protocol.own.record_sets import LoggedRecord
 from protocol.own.state_log import GroupChangeKey, GroupHandsValue
 from protocol.own.topic_log import Place
 from protocol.records.batches import BatchHeader
@@ -13,7 +14,6 @@ from shim.boottime import boottime
 from shim.coordinator import CoordinatorSettings, GroupCoordinator
 from shim.kafka_log.copies.replaying import TopicReplay
 from shim.kafka_log.reading.read_part import ReadPart
-from shim.log import LoggedRecord
 from shim.runtime.replaying import Home
 
 log = logging.getLogger(__name__)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 
 from protocol.errors import DecodeError
+from protocol.own.record_sets import LoggedRecord
 from protocol.own.state_log import GroupChangeKey, GroupHandsValue
 from protocol.own.topic_log import (
     Owner,
@@ -19,7 +20,7 @@ from protocol.own.topic_log import (
     is_own,
 )
 from shim.coordinator import ReplayedPartition
-from shim.log import LogError, LoggedRecord
+from shim.log import LogError
 from shim.runtime.replaying import Home, Replay
 
 

@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Mapp
 from concurrent.futures import Executor
 from contextlib import aclosing
 
-from protocol.own.record_sets import RecordSet, Runs
+from protocol.own.record_sets import LoggedRecord, RecordSet, Runs
 from protocol.own.topic_log import Owner
 from protocol.topic_partition import TopicPartition
 from shim.config import Settings
@@ -21,7 +21,6 @@ from shim.kafka_log.producing.in_turn import OnCompletion, send_in_turn
 from shim.kafka_log.producing.produced import Produced
 from shim.kafka_log.producing.producer import TopicProducer
 from shim.kafka_log.reading.read_part import ReadPart
-from shim.log import LoggedRecord
 from shim.log.segments.batching import prepare_batches
 from shim.upstream.cluster import Cluster
 from shim.upstream.errors import UpstreamError

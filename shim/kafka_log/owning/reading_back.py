@@ -9,6 +9,7 @@ from concurrent.futures import Executor
 from contextlib import aclosing
 from typing import Final
 
+from protocol.own.record_sets import LoggedRecord
 from protocol.records.batches import BatchHeader
 from shim.kafka_log.lease import waiting_seconds
 from shim.kafka_log.owning.claiming import LAST_EPOCH, Claiming
@@ -16,7 +17,6 @@ from shim.kafka_log.owning.tenure import Tenure
 from shim.kafka_log.reading.deletions import read_deletions
 from shim.kafka_log.reading.patient_reading import read_patiently
 from shim.kafka_log.reading.read_part import ReadPart
-from shim.log import LoggedRecord
 from shim.upstream.errors import UpstreamError
 from shim.upstream.topic_reader import Fetched, TopicReader
 

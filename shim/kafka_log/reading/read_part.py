@@ -17,12 +17,13 @@ from typing import Final, Self
 
 from protocol.errors import DecodeError
 from protocol.own.position import UNKNOWN_EPOCH, Position
+from protocol.own.record_sets import LoggedRecord
 from protocol.own.topic_log import Owner, decode_own, is_own
 from protocol.records.batches import MAX_DECOMPRESSED_SIZE, BatchError, BatchHeader, Record, records_of
 from protocol.topic_partition import TopicPartition
 from shim.boottime import boottime
 from shim.kafka_log.lease import LONGEST_SECONDS, Claim
-from shim.log import LogError, LoggedRecord
+from shim.log import LogError
 from shim.upstream.errors import UpstreamError
 from shim.upstream.topic_leaders import Leader
 

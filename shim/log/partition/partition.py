@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from protocol.own.record_sets import Appended
+from protocol.own.record_sets import Appended, LoggedRecord
 from protocol.topic_partition import TopicPartition
 from shim.log.disk.files import Files
 from shim.log.errors import LogError, RecoveryNeeded, SyncFailed
@@ -15,7 +15,7 @@ from shim.log.journal.journal_records import EncodedEntry, WaitingEntry, encoded
 from shim.log.partition.deferred import Deferred
 from shim.log.partition.ends import Ends
 from shim.log.partition.snapshot import PartitionSnapshots
-from shim.log.recovery.recovery import Expected, LeftBehind, LoggedRecord, Start, recover_segments
+from shim.log.recovery.recovery import Expected, LeftBehind, Start, recover_segments
 from shim.log.recovery.torn_tail import Known
 from shim.log.segments.active import ActiveSegment, LastBatch
 from shim.log.segments.batching import PreparedBatch, prepare_batches

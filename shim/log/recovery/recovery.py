@@ -13,6 +13,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from protocol.own.record_sets import LoggedRecord
 from protocol.records.batches import UnsupportedBatch
 from shim.log.disk.files import Files
 from shim.log.disk.layout import index_name, name_empty_segment, segment_base_offset, segment_base_offsets, segment_name
@@ -22,25 +23,11 @@ from shim.log.recovery.torn_tail import Known, cut_torn_tail, why_not_torn
 from shim.log.segments.active import ActiveSegment, LogEnd
 from shim.log.segments.index import batches_from
 from shim.log.segments.segment import BadBytes, Segment, SoundBatch, sound_batches
-from shim.log.segments.transactions import InTransaction, transaction_of, why_foreign
+from shim.log.segments.transactions import transaction_of, why_foreign
 
 _DROPPED: Final = ".dropped"
 
 _logger = logging.getLogger(__name__)
-
-
-class LoggedRecord(NamedTuple):
-    """One record of the log. ``timestamp``: milliseconds since the epoch; ``value`` None is a tombstone.
-
-    ``transaction``: of a record that is in one, or ends one; None outside of transactions. Key and value of one that
-    ends one are a control record's.
-    """
-
-    offset: int
-    timestamp: int
-    key: bytes
-    value: bytes | None
-    transaction: InTransaction | None = None
 
 
 class LeftBehind(NamedTuple):

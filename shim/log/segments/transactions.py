@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final
 
-from protocol.own.position import Position, Producer, position_of
+from protocol.own.position import Producer, position_of
+from protocol.own.record_sets import InTransaction
 from protocol.records.batches import (
     ControlRecordType,
     CorruptBatch,
@@ -17,18 +18,6 @@ from shim.log.segments.segment import SoundBatch
 NO_PARTITION = -1
 OF_TRANSACTIONS: Final = 0x30
 """The batch attributes that say that it is transactional, and of control records."""
-
-
-class InTransaction(NamedTuple):
-    """A record is one of an open transaction (``committed`` None), or the marker that ends it.
-
-    ``position``: see :mod:`protocol.own.position`; of a batch each record says it.
-    """
-
-    producer: Producer
-    producer_epoch: int
-    committed: bool | None
-    position: Position | None
 
 
 def transaction_of(batch: SoundBatch) -> InTransaction | None:

@@ -4,11 +4,12 @@ import pytest
 
 from protocol.offsets_log import OffsetCommitKey, OffsetCommitValue, encode_key, encode_value
 from protocol.own.position import Position, Producer
+from protocol.own.record_sets import LoggedRecord
 from protocol.own.state_log import GroupHandsKey, GroupHandsValue, Hands
 from protocol.own.topic_log import Owner, OwnerKey, OwnRecord, encode_own, pending, pending_key, position_record
 from protocol.partition import partition_for
 from shim.kafka_log.copies.replaying import TopicReplay
-from shim.log import LogError, LoggedRecord
+from shim.log import LogError
 from shim.runtime.replaying import Home
 from tests.coordinator.driving import START, new_coordinator
 from tests.kafka_log.topic_partition import replayed

@@ -15,11 +15,11 @@ import sys
 import uuid
 from collections.abc import Mapping
 
+from protocol.own.record_sets import LoggedRecord
 from protocol.own.topic_log import Owner
 from shim.boottime import boottime
 from shim.config import Settings, parse_servers
 from shim.kafka_log.owning.owned_topic import OwnedTopic
-from shim.log import LoggedRecord
 from shim.upstream.cluster import Cluster
 from shim.upstream.errors import UpstreamError
 

@@ -15,7 +15,7 @@ from confluent_kafka.admin import AdminClient
 
 from protocol.api import Api
 from protocol.messages import metadata
-from protocol.own.record_sets import RecordSet
+from protocol.own.record_sets import LoggedRecord, RecordSet
 from protocol.own.topic_log import Owner
 from shim.boottime import boottime
 from shim.config import Settings, parse_servers
@@ -25,7 +25,7 @@ from shim.demo.parts.metadata import cluster_view
 from shim.kafka_log.owning.outcomes import Fenced, RecordSetTooLarge
 from shim.kafka_log.owning.owned_topic import OwnedTopic
 from shim.kafka_log.reading.read_part import ReadPart
-from shim.log import LogError, LoggedRecord
+from shim.log import LogError
 from shim.log.segments.batching import MAX_BATCH_BYTES
 from shim.upstream.cluster import Cluster
 from shim.upstream.errors import UpstreamError

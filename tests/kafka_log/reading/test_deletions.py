@@ -11,12 +11,13 @@ from typing import Final
 import pytest
 
 from protocol.own.position import Position
+from protocol.own.record_sets import LoggedRecord
 from protocol.records.batches import BatchHeader, Record, encode_records, read_header
 from shim.config import parse_servers
 from shim.demo.parts import Broker
 from shim.kafka_log.reading.deletions import read_deletions
 from shim.kafka_log.reading.read_part import NotWhole, ReadPart
-from shim.log import LogError, LoggedRecord
+from shim.log import LogError
 from shim.upstream.cluster import Cluster
 from shim.upstream.topic_leaders import Leader
 from shim.upstream.topic_reader import Fetched, TopicReader
