@@ -19,10 +19,10 @@ RecordSet = Sequence[tuple[bytes, bytes | None]]
 
 
 class Runs(NamedTuple):
-    """A record set of records that are framed many at once, and how many they are."""
+    """A record set of records that are framed many at once; ``total``: how many they are."""
 
     runs: Sequence[Run]
-    records: int
+    total: int
 
 
 class TransactionalSet(NamedTuple):

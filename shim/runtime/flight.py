@@ -49,7 +49,7 @@ class PartitionRecords:
         if isinstance(offsets, list):
             self.count += len(offsets)
         elif isinstance(offsets, Runs):
-            self.count += offsets.records
+            self.count += offsets.total
         else:
             self.count += 1 if isinstance(offsets, EndOfTransaction) else len(offsets.records)
         if isinstance(history, list):

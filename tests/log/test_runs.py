@@ -101,14 +101,14 @@ def counts(appended: list[Appended]) -> list[int]:
 
 def bound(each: Appended) -> int:
     if isinstance(each, Runs):
-        return runs_size(each.runs, each.records)
+        return runs_size(each.runs, each.total)
     assert not isinstance(each, EndOfTransaction)
     return encoded_size(each.records if isinstance(each, DroppingSet | TransactionalSet) else each)
 
 
 def records_of(each: Appended) -> int:
     if isinstance(each, Runs):
-        return each.records
+        return each.total
     if isinstance(each, EndOfTransaction):
         return 1
     return len(each.records if isinstance(each, DroppingSet | TransactionalSet) else each)
@@ -132,4 +132,4 @@ def test_what_is_told_of_batches_is_what_they_say(appended: list[Appended], offs
 def test_runs_take_no_more_than_their_bound(count: int) -> None:
     each = runs(0, count)
     (batch,) = prepare_batches(0, [each], NOW)
-    assert len(batch.data) - HEADER_SIZE <= runs_size(each.runs, each.records)
+    assert len(batch.data) - HEADER_SIZE <= runs_size(each.runs, each.total)

@@ -162,5 +162,5 @@ def _halves(sets: RecordSets) -> tuple[RecordSets, RecordSets] | None:
     if not at:
         return None
     if isinstance(only, Runs):
-        return [Runs(only.runs[:at], at)], [Runs(only.runs[at:], only.records - at)]
+        return [Runs(only.runs[:at], at)], [Runs(only.runs[at:], only.total - at)]
     return [only[:at]], [only[at:]]

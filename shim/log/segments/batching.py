@@ -98,7 +98,7 @@ def _plain_batches(offset: int, record_sets: Sequence[RecordSet | Runs], timesta
     most = count = 0  # bytes, and records, of the parts
     for each in record_sets:
         if isinstance(each, Runs):
-            records = each.records
+            records = each.total
             most_of_set = runs_size(each.runs, records)
         else:
             records = len(each)
