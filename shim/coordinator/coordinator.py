@@ -14,10 +14,10 @@ from shim.coordinator.decision import Decision
 from shim.coordinator.outcome import Asker, Caller, GroupEvent, OffsetReset, Outcome
 from shim.coordinator.readable import ReadablePartition
 from shim.coordinator.requests.delete_groups import GROUP_DELETED, delete_group
-from shim.coordinator.requests.elsewhere import carry, note_written
 from shim.coordinator.requests.hands import abandon, adopt, take_in_hand
 from shim.coordinator.requests.heartbeat import heartbeat
 from shim.coordinator.requests.heartbeat_of_another_kind import heartbeat_of_another_kind
+from shim.coordinator.requests.in_zookeeper import carry, note_written
 from shim.coordinator.requests.join_group import join_group
 from shim.coordinator.requests.leave_group import leave_group
 from shim.coordinator.requests.offset_commit import offset_commit
@@ -251,13 +251,13 @@ class GroupCoordinator(ReadablePartition):
         if self.hands_of(group_id) is not Hands.PASSED_THROUGH:
             self._state.close(group_id, closed=closed)
 
-    def is_used_elsewhere(self, now: int, group_id: str, *, used: bool) -> None:
+    def is_used_in_zookeeper(self, now: int, group_id: str, *, used: bool) -> None:
         """Whether consumers of the group are in ZooKeeper: as long as that is so, or not known, no offset expires, nor
         sooner after it than after a commit."""
         if used:
-            self._state.unused_elsewhere.pop(group_id, None)
+            self._state.unused_in_zookeeper.pop(group_id, None)
         else:
-            self._state.unused_elsewhere.setdefault(group_id, now)
+            self._state.unused_in_zookeeper.setdefault(group_id, now)
 
     def keep_before(self, before: Before) -> None:
         """What commits change from here on is noted there, of the groups that are in it."""

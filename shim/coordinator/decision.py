@@ -159,7 +159,7 @@ class Decision:
                     deleted=deleted,
                 )
                 self.history.append((OffsetHistoryKey(key.group, key.topic, key.partition, self.now), value))
-        if key.group in state.elsewhere and state.step_of(key.group) is Step.KAFKA_DUAL:
+        if key.group in state.with_stores and state.step_of(key.group) is Step.KAFKA_DUAL:
             self._note_deletion(key)
         self.write(key, None)
 

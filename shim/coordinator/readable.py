@@ -100,9 +100,9 @@ class ReadablePartition(ReplayedPartition):
         """Of a group that is served."""
         return self._state.step_of(group_id)
 
-    def has_offsets_elsewhere(self, group_id: str) -> bool:
+    def has_stores(self, group_id: str) -> bool:
         """Whether the group is served, and its offsets are in another place beside the log, too."""
-        return group_id in self._state.elsewhere
+        return group_id in self._state.with_stores
 
     def from_zookeeper(self, group_id: str) -> bool:
         """Whether the group's offsets were in ZooKeeper at first."""

@@ -42,7 +42,7 @@ class Changing:
             if answer in _UNCERTAIN:
                 raise NotCertain(f"group {group}: whether it was written is not known: the log does not answer")
             raise refusal(group, answer)
-        if ticket.elsewhere is not None and await ticket.elsewhere:
+        if ticket.in_stores is not None and await ticket.in_stores:
             raise NotCertain(f"group {group}: it is in the log, and not where else it has to be: {self._why(group)}")
         return answer
 
@@ -83,10 +83,10 @@ class _Told(OwnTicket[Any]):
     def __init__(self, after: Callable[[], Awaitable[list[str]]]) -> None:
         super().__init__()
         self._after = after
-        self.elsewhere: Awaitable[list[str]] | None = None
+        self.in_stores: Awaitable[list[str]] | None = None
 
     def answer(self, response: Any) -> None:
-        self.elsewhere = self._after()
+        self.in_stores = self._after()
         super().answer(response)
 
 

@@ -220,13 +220,13 @@ def test_in_dual_commit_it_has_its_time_from_when_no_consumer_is_left_in_zookeep
     at_step(d, Step.KAFKA_DUAL)
     d.now += 10 * WEEK
     assert d.check_retention() == NOTHING
-    d.coordinator.is_used_elsewhere(d.now, "g", used=False)
+    d.coordinator.is_used_in_zookeeper(d.now, "g", used=False)
     d.now += WEEK - 1
     assert d.check_retention() == NOTHING
-    d.coordinator.is_used_elsewhere(d.now, "g", used=True)
+    d.coordinator.is_used_in_zookeeper(d.now, "g", used=True)
     d.now += WEEK
     assert d.check_retention() == NOTHING
-    d.coordinator.is_used_elsewhere(d.now, "g", used=False)
+    d.coordinator.is_used_in_zookeeper(d.now, "g", used=False)
     d.now += WEEK
     assert d.check_retention() == ONE_OF_ONE
 

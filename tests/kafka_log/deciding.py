@@ -75,7 +75,7 @@ class Deciding(Driven):
         again.restore(coordinator.dump())
         again._state.hands = coordinator._state.hands
         again._state.written = coordinator._state.written
-        again._state.elsewhere = coordinator._state.elsewhere
+        again._state.with_stores = coordinator._state.with_stores
         again._state.closed = coordinator._state.closed
         again.loaded(self.now)
         for followed in again.followed:
@@ -158,5 +158,5 @@ def known(coordinator: GroupCoordinator, *, compacted: bool = True) -> dict[str,
         "begun": {producer: transactions.begun(producer) for producer in transactions.pending},
         "hands": coordinator._state.hands,
         "written": coordinator._state.written,
-        "elsewhere": coordinator._state.elsewhere,
+        "with_stores": coordinator._state.with_stores,
     }

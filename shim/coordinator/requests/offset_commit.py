@@ -18,7 +18,7 @@ from shim.coordinator import events
 from shim.coordinator.decision import RECORD_OVERHEAD, UTF8_MAX, Decision
 from shim.coordinator.outcome import Asker, Caller
 from shim.coordinator.requests.conditional_commit import refusal
-from shim.coordinator.requests.elsewhere import before_commit, note_way_back
+from shim.coordinator.requests.in_zookeeper import before_commit, note_way_back
 from shim.coordinator.requests.offset_metadata import is_too_large
 from shim.coordinator.state.group import Group, GroupState
 
@@ -85,7 +85,7 @@ def _commit_rows(decision: Decision, remembered: Caller | None, request: OffsetC
     # Generation, member and instance.
     who: Who | None = None if remembered is None else _new(Who, request[1:4] + remembered)
     before = None
-    if group_id in decision.state.elsewhere:
+    if group_id in decision.state.with_stores:
         of_topics = ((topic.name, cast(CommitRows, topic.partitions)) for topic in request.topics)
         named = ((name, number) for name, rows in of_topics for number, _, _ in rows.values())
         before = before_commit(decision.state, group_id, named)

@@ -12,7 +12,7 @@ from protocol.own.conditional_commit import NONE_COMMITTED, REFUSED
 from protocol.own.history_log import NONE_REPLACED, TAKEN_AWAY, OffsetHistoryKey, OffsetHistoryValue
 from shim.coordinator.decision import Decision, record_size
 from shim.coordinator.outcome import Asker, Caller, OffsetReset, OffsetsReset
-from shim.coordinator.requests.elsewhere import before_commit, note_way_back
+from shim.coordinator.requests.in_zookeeper import before_commit, note_way_back
 from shim.coordinator.state.group import GroupState
 
 

@@ -43,7 +43,6 @@ class PartitionState:
         "commits",
         "committers",
         "deadlines",
-        "elsewhere",
         "groups",
         "hands",
         "memory",
@@ -52,7 +51,8 @@ class PartitionState:
         "rebalances",
         "recorded",
         "settings",
-        "unused_elsewhere",
+        "unused_in_zookeeper",
+        "with_stores",
         "written",
     )
 
@@ -67,9 +67,9 @@ class PartitionState:
         """What the log of the shim's own state says of groups, those that are deleted included."""
         self.written: dict[str, dict[tuple[str, int], WrittenValue]] = {}
         """By group, topic and partition: what ZooKeeper has by the shim's hand, or is about to have."""
-        self.elsewhere: set[str] = set()
+        self.with_stores: set[str] = set()
         """Groups that are served and at another step than KAFKA."""
-        self.unused_elsewhere: dict[str, int] = {}
+        self.unused_in_zookeeper: dict[str, int] = {}
         """Of the groups whose offsets are in ZooKeeper, too: those of which no consumer is there, as far as this
         process knows, and since when."""
         self.closed: set[str] = set()
@@ -98,22 +98,22 @@ class PartitionState:
         known = self.hands.get(group_id)
         return Step.KAFKA if known is None else Step(known.step)
 
-    def is_in_use_elsewhere(self, group_id: str) -> bool:
+    def is_in_use_in_zookeeper(self, group_id: str) -> bool:
         """Whether somebody may go by its offsets of whom nothing is heard here. In ZooKeeper none expires."""
         step = self.step_of(group_id)
-        return step in ZOOKEEPER_IS_RIGHT or (step is Step.KAFKA_DUAL and group_id not in self.unused_elsewhere)
+        return step in ZOOKEEPER_IS_RIGHT or (step is Step.KAFKA_DUAL and group_id not in self.unused_in_zookeeper)
 
     def from_zookeeper(self, group_id: str) -> bool:
         """Whether the group's offsets were in ZooKeeper at first."""
         word = self.hands.get(group_id)
         return word is not None and bool(word.from_zookeeper)
 
-    def used_elsewhere_until(self, group_id: str) -> int:
+    def used_in_zookeeper_until(self, group_id: str) -> int:
         """When somebody may have gone by its offsets last of whom nothing is heard here; 0 where nobody may have."""
         word = self.hands.get(group_id)
         if word is None or not word.from_zookeeper:
             return 0
-        return max(word.time, self.unused_elsewhere.get(group_id, 0))
+        return max(word.time, self.unused_in_zookeeper.get(group_id, 0))
 
     def replay_written(self, key: WrittenKey, value: WrittenValue | None) -> None:
         """Apply a record of the shim's own state."""
@@ -128,11 +128,11 @@ class PartitionState:
     def replay_hands(self, group_id: str, value: GroupHandsValue) -> None:
         """Apply a record of the shim's own state."""
         self.hands[group_id] = value
-        self.unused_elsewhere.pop(group_id, None)
+        self.unused_in_zookeeper.pop(group_id, None)
         if value.hands == Hands.SERVED and value.step != Step.KAFKA:
-            self.elsewhere.add(group_id)
+            self.with_stores.add(group_id)
         else:
-            self.elsewhere.discard(group_id)
+            self.with_stores.discard(group_id)
         self.close(group_id, closed=value.hands != Hands.SERVED)
 
     def close(self, group_id: str, *, closed: bool) -> None:

@@ -14,7 +14,7 @@ from protocol.own.history_log import Who
 from protocol.own.position import Position, Producer
 from shim.coordinator.decision import UTF8_MAX, Decision
 from shim.coordinator.outcome import TransactionBatch, TransactionEnd
-from shim.coordinator.requests.elsewhere import before_commit, note_way_back
+from shim.coordinator.requests.in_zookeeper import before_commit, note_way_back
 from shim.coordinator.requests.txn_offset_commit import answer_parked
 from shim.coordinator.state.partition_state import PartitionState
 
@@ -97,7 +97,7 @@ def follow_end(decision: Decision, end: TransactionEnd) -> None:
         return
     pending: dict[str, list[tuple[str, int]]] = {}
     for key in decision.state.offsets.transactions.pending.get(end.producer, ()):
-        if key.group in decision.state.elsewhere:
+        if key.group in decision.state.with_stores:
             pending.setdefault(key.group, []).append((key.topic, key.partition))
     before = {group_id: before_commit(decision.state, group_id, its) for group_id, its in pending.items()}
     settled = decision.end_transaction(end)

@@ -42,7 +42,7 @@ class RetentionCheck:
         """Gives what each bit of work cost; the next one may belong to another step."""
         state = self._state
         for group_id in group_ids:
-            if state.is_in_use_elsewhere(group_id):
+            if state.is_in_use_in_zookeeper(group_id):
                 yield 1
                 continue
             for topic in state.offsets.committed.topics(group_id):
@@ -76,7 +76,7 @@ class RetentionCheck:
             OffsetCommitKey(group_id, topic, partition)
             for partition in partitions
             if (committed := state.offsets.committed.get(group_id, topic, partition)) is not None
-            and self._has_expired(committed, since, now, state.used_elsewhere_until(group_id))
+            and self._has_expired(committed, since, now, state.used_in_zookeeper_until(group_id))
         ]
         expired = [key for key in expired if not state.is_unstable(key)]
         for key in expired:

@@ -150,7 +150,7 @@ class DualCommit:
                     except StoreError as error:
                         log.debug("group %s: it is not known whether it has consumers in ZooKeeper: %s", group, error)
                         used = True
-                    coordinator.is_used_elsewhere(time.time_ns() // 1_000_000, group, used=used)
+                    coordinator.is_used_in_zookeeper(time.time_ns() // 1_000_000, group, used=used)
 
     def is_adopted(self, group: str) -> bool:
         """Whether what stands in ZooKeeper was known, and in the log, when it was last looked at."""

@@ -91,7 +91,7 @@ class Placements:
             return Whose.SERVED
         if self._open and (placement := self._open.get(group_id)) is not None and placement.changing:
             return Whose.CHANGING
-        if coordinator.has_offsets_elsewhere(group_id):
+        if coordinator.has_stores(group_id):
             return Whose.SERVED_WITH_STORES
         return _WHOSE[coordinator.hands_of(group_id)]
 

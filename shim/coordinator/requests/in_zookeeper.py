@@ -54,7 +54,7 @@ def before_commit(
 ) -> Mapping[tuple[str, int], CommittedOffset | None]:
     """What is committed of these, by topic and partition, where something is noted of ZooKeeper: for
     :func:`note_way_back`."""
-    if group_id not in state.elsewhere or state.step_of(group_id) is not Step.KAFKA_DUAL:
+    if group_id not in state.with_stores or state.step_of(group_id) is not Step.KAFKA_DUAL:
         return {}
     written = state.written.get(group_id, {})
     return {at: state.offsets.committed.get(group_id, *at) for at in partitions if at in written}
