@@ -213,7 +213,9 @@ def test_commits_in_a_row_lead_to_the_same(
         commits = commits_in_a_row(b"".join(frames), 0, 100)
         assert commits is not None
         several = carried(in_a_row.offset_commit(now, CALLER, 9, commits.request, TICKET))
-        assert several.offsets == [record for each in single for record in each.offsets]
+        # What another one of them overwrites the history alone has.
+        kept = single[-1:] if has_history and len(set(partitions)) == 1 else single
+        assert several.offsets == [record for each in kept for record in each.offsets]
         assert several.history == [record for each in single for record in each.history]
         assert in_a_row.dump() == one_by_one.dump()
         assert fetched(in_a_row) == fetched(one_by_one)
