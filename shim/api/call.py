@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Concatenate, Final, Generic, NamedTuple, ParamSpec, Protocol, TypeVar
 
@@ -52,6 +52,8 @@ class LooksElsewhere(Protocol):
     """See :class:`shim.api.topics_elsewhere.TopicsElsewhere`."""
 
     async def looked_at(self, ids: Mapping[str, bytes], *, has_ids: bool) -> set[str]: ...
+
+    async def looked_for(self, deleted: Iterable[str]) -> None: ...
 
 
 class Services(NamedTuple):

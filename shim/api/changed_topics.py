@@ -67,4 +67,7 @@ async def noticed(services: Services, changes: Changes) -> None:
     # What a broker has shown here it shows them, too.
     with suppress(TimeoutError):
         async with asyncio.timeout_at(begun + _LONGEST_SECONDS):
-            await services.elsewhere.looked_at(dict.fromkeys(changes, ZERO_UUID), has_ids=False)
+            if made := {name: ZERO_UUID for name, its in changes.items() if its is not None}:
+                await services.elsewhere.looked_at(made, has_ids=False)
+            if deleted := changes.keys() - made.keys():
+                await services.elsewhere.looked_for(deleted)

@@ -3,13 +3,14 @@ before it is, as each finds out for itself that one was made anew. Otherwise one
 the old topic's offsets, and delete those that it is given for the new one with them.
 
 Between processes this is a Metadata request (key 3) that goes no further than to them, with the ids that the client is
-about to be told, or in a version that has none. The response has those that nobody may be told of yet.
+about to be told, or in a version that has none. The response has those that nobody may be told of yet. Where a client
+is about to be told that they were deleted, the request is for none to be made.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from protocol.apis import ApiKey
@@ -53,7 +54,7 @@ class TopicsElsewhere:
         """By all others that have partitions. Gives those of which no broker has shown one of them that id. Who does
         not answer is passed over, and asked again the next time: it may be gone, and clients are to be told where
         topics are."""
-        owners = {self._peers.owner_of(number) for number in range(self._num_partitions)} - {None}
+        owners = self._owners()
         if owners != self._by or len(self._seen) > _MOST_KEPT:
             self._by = owners
             self._seen.clear()
@@ -61,18 +62,28 @@ class TopicsElsewhere:
             ids = {name: its for name, its in ids.items() if its not in (ZERO_UUID, self._seen.get(name))}
         if not ids:
             return set()
-        found = await asyncio.gather(*(self._looked_at(owner, ids, has_ids=has_ids) for owner in owners))
+        found = await self._asked(ids, VERSIONS[has_ids], deleted=False)
         unseen = {name for names in found for name in names or ()}
         if has_ids and None not in found and owners == self._by:
             self._seen.update((name, its) for name, its in ids.items() if name not in unseen)
         return unseen
 
-    async def _looked_at(self, owner: Peer, ids: Mapping[str, bytes], *, has_ids: bool) -> set[str] | None:
+    async def looked_for(self, deleted: Iterable[str]) -> None:
+        """By all others that have partitions: no broker that answers has these any more."""
+        await self._asked(dict.fromkeys(deleted, ZERO_UUID), VERSIONS[0], deleted=True)
+
+    def _owners(self) -> set[Peer | None]:
+        return {self._peers.owner_of(number) for number in range(self._num_partitions)} - {None}
+
+    async def _asked(self, ids: Mapping[str, bytes], version: int, *, deleted: bool) -> Sequence[set[str] | None]:
+        topics = tuple(MetadataRequestTopic(its, name) for name, its in ids.items())
+        frame = API.request_frame(version, 0, "", MetadataRequest(topics, allow_auto_topic_creation=not deleted))
+        return await asyncio.gather(*(self._answer(owner, version, frame, ids) for owner in self._owners()))
+
+    async def _answer(self, owner: Peer, version: int, frame: bytes, ids: Mapping[str, bytes]) -> set[str] | None:
         """None where it does not answer."""
-        version = VERSIONS[has_ids]
-        asked = MetadataRequest(tuple(MetadataRequestTopic(its, name) for name, its in ids.items()))
         answer = _Answer()
-        forwarded = self._peers.forward(owner, Request(API.request_frame(version, 0, "", asked), "", ""), answer)
+        forwarded = self._peers.forward(owner, Request(frame, "", ""), answer)
         try:
             async with asyncio.timeout(_ANSWERED_WITHIN_SECONDS):
                 _, response = API.parse_response(version, await answer.frame, SIZE_FIELD)
@@ -113,7 +124,11 @@ class _Answer:
 
 async def _handle(services: Services, call: Call[MetadataRequest, MetadataResponse]) -> None:
     ids = {each.name: each.topic_id for each in call.request.topics or () if each.name is not None}
-    unseen = await looked_at(services.topics, ids, has_ids=call.version >= FIRST_WITH_IDS)
+    unseen: set[str] = set()
+    if call.request.allow_auto_topic_creation:
+        unseen = await looked_at(services.topics, ids, has_ids=call.version >= FIRST_WITH_IDS)
+    else:
+        await services.topics.look_for(services.topics.of_concern(dict.fromkeys(ids)))
     call.answer(_not_now(unseen, ErrorCode.LEADER_NOT_AVAILABLE))
 
 

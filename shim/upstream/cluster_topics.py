@@ -102,8 +102,8 @@ class ClusterTopics:
         said = agreed(views)
         return {name: topic for name, topic in said.items() if topic is not None} if failures else said
 
-    async def each(self, names: Collection[str]) -> list[View]:
-        """As the brokers say that answer in time, each for itself."""
+    async def each(self, names: Collection[str]) -> Sequence[View | None]:
+        """As the brokers say, each for itself; None of one that does not answer in time."""
         tasks = [asyncio.create_task(self._ask(address, names)) for address in self._cluster.brokers.values()]
         if not tasks:
             return []
@@ -113,12 +113,12 @@ class ClusterTopics:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-        views: list[View] = []
+        views: list[View | None] = [None] * (len(tasks) - len(done))
         for task in done:
             try:
                 views.append(seen(task.result()))
             except UpstreamError:
-                continue  # the look says so
+                views.append(None)  # the look says so
         return views
 
     async def _ask(self, address: HostPort, names: Collection[str]) -> metadata.MetadataResponse:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 import pytest
@@ -15,6 +15,7 @@ from protocol.messages.create_topics import CreatableTopicResult, CreateTopicsRe
 from protocol.messages.delete_topics import DeletableTopicResult, DeleteTopicsResponse
 from protocol.wire import ZERO_UUID
 from shim.api import ROUTES, Rewritten, Services
+from shim.upstream.cluster_topics import View
 from tests.api.driving import answer
 from tests.api.test_known_topics import GROUP, commit, shim
 from tests.following.believed import QUICK, Brokers
@@ -88,6 +89,82 @@ async def test_that_one_was_deleted_is_told_when_no_broker_shows_it(version: int
         brokers.make(NAME, B, at=[1])
         await told(to, *made(4))
         assert topics.blocked([NAME]) == [NAME]
+
+
+NO_ID = 0
+"""At brokers before 2.8."""
+
+
+async def test_without_ids_one_that_was_deleted_is_gone_whatever_is_seen_later() -> None:
+    brokers, offsets = Brokers(2), Offsets(NAME)
+    brokers.make(NAME, NO_ID)
+    to, topics = await shim(brokers, pace=QUICK._replace(round=0.2, doubt=60.0, wait=5.0))
+    async with looking(topics, offsets):
+        await until(lambda: NAME in topics.partition_counts)
+        brokers.delete(NAME, at=[0])
+        telling = asyncio.ensure_future(told(to, *gone(1)))
+        await until(lambda: len(brokers.asked_each) > 1)
+        assert not telling.done(), "one broker still shows it"
+        brokers.delete(NAME)
+        await telling
+        assert topics.blocked([NAME]) == [NAME]
+        # Before all brokers have been asked for it a second time.
+        brokers.make(NAME, NO_ID)
+        await told(to, *made(4))
+        assert await commit(to, (NAME, [0])) == [(NAME, {0: E.NONE})]
+        assert offsets.deleted == [NAME]
+        offsets.names.add(NAME)
+        await looked(offsets)
+        assert not topics.any_in_doubt
+    assert offsets.deleted == [NAME], "what was committed for the new one stays"
+
+
+@pytest.mark.parametrize("why", ["it is there already", "a broker does not answer"])
+async def test_without_ids_what_may_be_committed_for_another_one_is_not_deleted(
+    why: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Somebody else has made it anew before the shim has heard that it was deleted, and committed."""
+    monkeypatch.setattr("shim.api.changed_topics._AGAIN_FOR_SECONDS", 0.05)
+    brokers, offsets = Brokers(3), Offsets(NAME)
+    brokers.make(NAME, NO_ID)
+    to, topics = await shim(brokers, pace=QUICK._replace(doubt=60.0))
+    async with looking(topics, offsets):
+        await until(lambda: NAME in topics.partition_counts)
+        if why == "a broker does not answer":
+            brokers.delete(NAME, at=[0, 1])
+            brokers.down = {2}
+        assert await commit(to, (NAME, [0])) == [(NAME, {0: E.NONE})]
+        await told(to, *gone(1))
+        assert topics.blocked(None) == []
+        brokers.down = set()
+        brokers.make(NAME, NO_ID)
+        await until(lambda: NAME in topics.partition_counts)
+        await looked(offsets)
+    assert offsets.deleted == []
+
+
+async def test_while_brokers_are_asked_whether_one_was_deleted_nothing_is_committed() -> None:
+    class Slow(Brokers):
+        async def each(self, names: Collection[str]) -> list[View | None]:
+            views = await super().each(names)
+            await may_answer.wait()
+            return views
+
+    may_answer = asyncio.Event()
+    brokers, offsets = Slow(), Offsets(NAME)
+    brokers.make(NAME, NO_ID)
+    to, topics = await shim(brokers, pace=QUICK._replace(doubt=60.0, wait=0.05))
+    async with looking(topics, offsets):
+        await until(lambda: NAME in topics.partition_counts)
+        brokers.unclear = {NAME}  # so nobody says that it is there
+        telling = asyncio.ensure_future(told(to, *gone(1)))
+        await until(lambda: bool(brokers.asked_each))
+        assert await commit(to, (NAME, [0])) == [(NAME, {0: E.COORDINATOR_LOAD_IN_PROGRESS})]
+        assert await fetched(to) == E.COORDINATOR_LOAD_IN_PROGRESS
+        may_answer.set()
+        await telling
+        assert await commit(to, (NAME, [0])) == [(NAME, {0: E.NONE})]
+    assert offsets.deleted == []
 
 
 async def test_one_that_was_deleted_and_is_another_one_already_is_noticed() -> None:
@@ -174,7 +251,7 @@ async def test_what_the_shim_may_not_see_is_told_at_once() -> None:
     for response in (gone(1), made(7)):
         await told(to, *response)
     assert len(brokers.asked_each) == 2
-    assert not topics.any_in_doubt
+    assert topics.blocked(None) == []
 
 
 @pytest.mark.parametrize("api", [create_topics.API, delete_topics.API])
@@ -194,6 +271,9 @@ async def test_the_other_processes_look_when_a_broker_has_shown_it_here() -> Non
         async def looked_at(self, ids: Mapping[str, bytes], *, has_ids: bool) -> set[str]:
             asked.append((dict(ids), has_ids))
             return set()
+
+        async def looked_for(self, deleted: Iterable[str]) -> None:
+            raise AssertionError
 
     brokers = Brokers(2)
     to, topics = await shim(brokers)

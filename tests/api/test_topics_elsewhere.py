@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, cast
 
 import pytest
@@ -11,10 +11,14 @@ import pytest
 from protocol.errors import ErrorCode
 from protocol.messages import metadata
 from protocol.wire import ZERO_UUID
+from shim.api import Call, Served
 from shim.api.metadata import rewrite
-from shim.api.topics_elsewhere import TopicsElsewhere
+from shim.api.topics_elsewhere import LOOKS, TopicsElsewhere
 from shim.forwarding import Asked, Peer, Peers, Request
-from tests.api.driving import services
+from tests.api.driving import Client, services
+from tests.api.test_known_topics import shim
+from tests.following.believed import Brokers
+from tests.following.test_topics import NAME
 
 FIRST, SECOND = bytes([1]) * 16, bytes([2]) * 16
 OWNERS: Final[Sequence[Peer | None]] = (None, "a", "b", "a")
@@ -109,6 +113,42 @@ async def test_where_there_are_no_ids_they_look_each_time() -> None:
         assert others.whom() == ["a", "b"]
 
 
+@pytest.mark.parametrize("deleted", [False, True])
+async def test_that_topics_were_deleted_is_told_from_that_they_are_to_be_looked_at(deleted: bool) -> None:
+    """A deletion was answered, and no broker has it: so it is gone, though there is no id."""
+    brokers = Brokers()
+    brokers.make(NAME, 0)
+    to, topics = await shim(brokers)
+    await topics.partitions_of([NAME])
+    brokers.delete(NAME)
+
+    class There(Others):
+        def forward(self, peer: Peer, request: Request, asked: Asked) -> None:
+            version = int.from_bytes(request.frame[6:8], "big")
+            _, wanted = metadata.API.parse_request(version, request.frame, 4)
+            answering.append(asyncio.ensure_future(self._answered(version, wanted, asked)))
+
+        async def _answered(self, version: int, wanted: metadata.MetadataRequest, asked: Asked) -> None:
+            served = LOOKS[metadata.API.key << 16 | version].disposition
+            assert isinstance(served, Served)
+            frame = metadata.API.request_frame(version, 0, "", wanted)
+            handled = served.handle(to, Call(served, version, frame, Client(), asked.answered))
+            assert handled is not None
+            await handled
+
+    answering: list[asyncio.Future[None]] = []
+    others = There(lambda peer, ids: set())
+    others.owners = ("a",)
+    at = TopicsElsewhere(cast(Peers, others), 1)
+    if deleted:
+        await at.looked_for([NAME])
+    else:
+        assert await at.looked_at({NAME: ZERO_UUID}, has_ids=False) == set()
+    assert len(answering) == 1
+    assert topics.any_in_doubt
+    assert topics.blocked([NAME]) == ([NAME] if deleted else [])
+
+
 @pytest.mark.parametrize("version", [9, 12])
 async def test_a_client_is_not_told_of_what_one_was_not_shown(version: int) -> None:
     asked: list[bool] = []
@@ -118,6 +158,9 @@ async def test_a_client_is_not_told_of_what_one_was_not_shown(version: int) -> N
             asked.append(has_ids)
             await asyncio.sleep(0)
             return {"orders"} if has_ids else set()
+
+        async def looked_for(self, deleted: Iterable[str]) -> None:
+            raise AssertionError
 
     to = (await services())._replace(elsewhere=NotShown())
     partitions = (metadata.MetadataResponsePartition(0, 0, 1),)

@@ -56,10 +56,10 @@ class Brokers(ClusterTopics):
         said = agreed([self._view(number, names) for number in up])
         return {name: topic for name, topic in said.items() if topic is not None} if self.down else said
 
-    async def each(self, names: Collection[str]) -> list[View]:
+    async def each(self, names: Collection[str]) -> list[View | None]:
         self.asked_each.append(list(names))
         await asyncio.sleep(0)
-        return [self._view(number, names) for number in range(len(self.views)) if number not in self.down]
+        return [None if number in self.down else self._view(number, names) for number in range(len(self.views))]
 
 
 def topics_of(brokers: Brokers, pace: Pace = QUICK) -> Topics:

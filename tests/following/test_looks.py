@@ -24,7 +24,7 @@ class Slow(ClusterTopics):
         self.may_end = asyncio.Semaphore(0)
         self._failing = failing
 
-    async def each(self, names: Collection[str]) -> list[View]:
+    async def each(self, names: Collection[str]) -> list[View | None]:
         self.asked.append(sorted(names))
         await self.may_end.acquire()
         if self._failing is not None:

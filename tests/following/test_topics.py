@@ -669,7 +669,7 @@ async def test_a_topic_that_somebody_sees_between_is_not_believed_gone() -> None
                 await topics.look_at({NAME: bytes([A]) * 16})
             return view
 
-        async def each(self, names: Collection[str]) -> list[View]:
+        async def each(self, names: Collection[str]) -> list[View | None]:
             return [{NAME: Topic(bytes([A]) * 16, 3)}]
 
     brokers, offsets = SeenByAClient(2), Offsets(NAME)

@@ -10,7 +10,14 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
-from confluent_kafka import ConsumerGroupTopicPartitions
+from confluent_kafka import (
+    OFFSET_INVALID,
+    Consumer,
+    ConsumerGroupTopicPartitions,
+    KafkaError,
+    KafkaException,
+    TopicPartition,
+)
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 from kafka.errors import GroupAuthorizationFailedError
@@ -28,6 +35,7 @@ from tests.old_clients.go_and_python import GO_AND_PYTHON_CLIENTS
 from tests.old_clients.scenario import Target, no_zookeeper
 from tests.protocol_live.place import Place
 from tests.shim_process import Shim
+from tests.waiting import wait_until
 from tests.wire import WireClient
 
 _COUNT: Final = 20
@@ -73,6 +81,49 @@ def test_an_admin_client_of_today(behind: Behind, group: str, topic: str) -> Non
     assert [each.offset for each in offsets.result(30).topic_partitions or []] == [_FIRST]
     assert admin.delete_consumer_groups([group])[group].result(30) is None
     assert admin.delete_topics([topic])[topic].result(30) is None
+
+
+def _made_anew(bootstrap: str, group: str, topic: str) -> int:
+    """What is committed for a topic that was just made, where an AdminClient has deleted one of that name."""
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(30)
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": group})
+    try:
+        wait_until(lambda: _committed(consumer, topic, 77), "the topic is not there yet")
+        assert consumer.committed([TopicPartition(topic, 0)], 30)[0].offset == 77
+        admin.delete_topics([topic])[topic].result(30)
+        wait_until(lambda: _is_made(admin, topic), "the old topic is not gone")
+        offset: int = consumer.committed([TopicPartition(topic, 0)], 30)[0].offset
+        if offset == OFFSET_INVALID:
+            wait_until(lambda: _committed(consumer, topic, 3), "the topic is not there yet")
+            assert consumer.committed([TopicPartition(topic, 0)], 30)[0].offset == 3
+        return offset
+    finally:
+        consumer.close()
+
+
+def _committed(consumer: Consumer, topic: str, offset: int) -> bool:
+    try:
+        consumer.commit(offsets=[TopicPartition(topic, 0, offset)], asynchronous=False)
+    except KafkaException:
+        return False
+    return True
+
+
+def _is_made(admin: AdminClient, topic: str) -> bool:
+    try:
+        admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(30)
+    except KafkaException as error:
+        if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+            raise
+        return False  # the old one's files are still being deleted
+    return True
+
+
+@_SERVED
+def test_a_topic_that_a_client_deletes_and_makes_anew(behind: Behind, group: str, topic: str) -> None:
+    assert _made_anew(behind.shim.bootstrap, group, topic) == OFFSET_INVALID
+    assert f"topic {topic} has been deleted" in behind.shim.log()
 
 
 @pytest.mark.parametrize("behind", [pytest.param(KAFKA_2, marks=pytest.mark.soak), KAFKA_1], indirect=True)

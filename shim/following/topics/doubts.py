@@ -14,7 +14,7 @@ class TopicInDoubt(Exception):
 class Doubt:
     """Of one topic, from the moment when somebody did not see it, or saw it with another id."""
 
-    __slots__ = ("absent", "blocks", "over", "partitions", "seen", "since", "told")
+    __slots__ = ("absent", "blocks", "gone", "held", "over", "partitions", "seen", "since", "told")
 
     def __init__(self, partitions: int, *, blocks: bool) -> None:
         self.partitions = partitions
@@ -22,6 +22,10 @@ class Doubt:
         self.blocks = blocks
         """Whether its offsets are neither served nor taken: it was seen with another id, or they are being deleted, so
         what is committed is another one's. Otherwise somebody did not see it."""
+        self.held = 0
+        """By how many looks after a deletion that was answered: so long they are neither served nor taken, too."""
+        self.gone = False
+        """Whether it is known that what is committed is another one's, whichever topic is seen by now."""
         self.since = time.monotonic()
         self.absent = 0
         """How often in a row all brokers did not have it."""
@@ -67,7 +71,7 @@ class TopicDoubts:
         if not self._doubts:
             return []
         of_concern = self._doubts if names is None else names
-        return [name for name in of_concern if name in self._doubts and self._doubts[name].blocks]
+        return [name for name in of_concern if (doubt := self._doubts.get(name)) and (doubt.blocks or doubt.held)]
 
     async def wait_until_over(self, names: Collection[str]) -> None:
         """Wait until none of these is in doubt."""

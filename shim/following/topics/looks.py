@@ -5,7 +5,7 @@ meanwhile. Those of a crowd that comes back at once would queue for each broker'
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 from shim.upstream.cluster_topics import ClusterTopics, View
 
@@ -17,10 +17,10 @@ class TopicLooks:
         self._cluster_topics = cluster_topics
         # Of the look that is to come, which begins when the one that is under way has ended.
         self._names: set[str] = set()
-        self._views: asyncio.Future[list[View]] | None = None
+        self._views: asyncio.Future[Sequence[View | None]] | None = None
         self._looking: asyncio.Task[None] | None = None
 
-    async def each(self, names: Collection[str]) -> list[View]:
+    async def each(self, names: Collection[str]) -> list[View | None]:
         """As :meth:`ClusterTopics.each`, by a look that has begun since this was called."""
         loop = asyncio.get_running_loop()
         if self._views is None:
@@ -30,7 +30,9 @@ class TopicLooks:
         if self._looking is None:
             self._looking = loop.create_task(self._look())
         await asyncio.wait([views])  # it is left alone when this one is given up
-        return [{name: view[name] for name in names if name in view} for view in views.result()]
+        return [
+            None if view is None else {name: view[name] for name in names if name in view} for view in views.result()
+        ]
 
     async def _look(self) -> None:
         try:

@@ -54,7 +54,9 @@ class TopicSettlement:
             self._trouble.went_well(_NOT_FOUND_OUT)
         for name in names:
             topic = view.get(name)
-            if topic is not None:
+            if self._doubts[name].gone:
+                await self._settle_gone(name, offsets)
+            elif topic is not None:
                 self._doubts[name].absent = 0
                 await self._settle_present(name, topic, offsets)
             else:
@@ -76,10 +78,13 @@ class TopicSettlement:
         doubt = self._doubts[name]
         doubt.absent = doubt.absent + 1 if all_say_so and doubt.seen is None else 0
         if doubt.absent >= _TWICE:
-            doubt.blocks = True
-            deleted = await offsets.delete(name)
-            self._table.settle_absent(name)
-            log.warning("topic %s has been deleted: deleted %s committed for it", name, counted(deleted, "offset"))
+            await self._settle_gone(name, offsets)
+
+    async def _settle_gone(self, name: str, offsets: OffsetsOfTopics) -> None:
+        self._doubts[name].blocks = True
+        deleted = await offsets.delete(name)
+        self._table.settle_gone(name)
+        log.warning("topic %s has been deleted: deleted %s committed for it", name, counted(deleted, "offset"))
 
     def _look_how_long_it_lasts(self, name: str) -> None:
         doubt = self._doubts[name]

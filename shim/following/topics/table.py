@@ -80,8 +80,8 @@ class TopicTable:
             self.partition_counts[name] = topic.partitions
             self.doubts.end(name)
 
-    def settle_absent(self, name: str) -> None:
-        """It is gone, and so are its offsets."""
+    def settle_gone(self, name: str) -> None:
+        """It is gone, and so are its offsets; there may be another one by now."""
         self.identities.pop(name, None)
         self.doubts.end(name)
 

@@ -17,12 +17,13 @@ may have been brought from elsewhere, stay until they expire.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from typing import Final
 
 from protocol.wire import ZERO_UUID
 from shim.config import Settings
-from shim.following.topics.doubts import TopicInDoubt
+from shim.following.topics.doubts import Doubt, TopicInDoubt
 from shim.following.topics.looks import TopicLooks
 from shim.following.topics.lookup import TopicLookup
 from shim.following.topics.pace import Pace
@@ -30,8 +31,10 @@ from shim.following.topics.refresh import TopicRefresh
 from shim.following.topics.settlement import TopicSettlement
 from shim.following.topics.table import TopicTable
 from shim.runtime.offsets_of_topics import OffsetsOfTopics
-from shim.upstream.cluster_topics import ClusterTopics, View, is_legal
+from shim.upstream.cluster_topics import ClusterTopics, Topic, View, is_legal
 from shim.upstream.errors import UpstreamError
+
+_NOTHING_SAID: Final = Topic(ZERO_UUID, 0)
 
 
 class Topics:
@@ -133,7 +136,8 @@ class Topics:
         would be served and taken as if it were the one that is known. Those of which they say nothing (the shim may not
         see them) are not among them.
         """
-        shown = await self._shown([name for name in ids if self._table.concerns(name)])
+        names = [name for name in ids if self._table.concerns(name)]
+        shown = self._take(names, await self._looks.each(names)) if names else {}
         known = self._table.identities
         return {
             name
@@ -149,9 +153,19 @@ class Topics:
 
     async def look_for(self, changes: Mapping[str, bytes | None]) -> dict[str, bytes | None]:
         """A client is about to be told that these were made, with that id (zero where it is not told any), or deleted
-        (None). Gives those of which no broker shows that yet, or one still shows the deleted one."""
+        (None). Gives those of which no broker shows that yet, or one still shows the deleted one.
+
+        A topic whose deletion was answered, and that then no broker has, is gone, also where it has no id by which the
+        next one could be told from it. Nothing is committed while they are asked. So whatever was committed is of a
+        topic that some broker had before, and none has any more.
+        """
         known = {name: self._table.identities[name].topic_id for name in changes if name in self._table.identities}
-        shown = await self._shown(changes)
+        with self._held([name for name, made in changes.items() if made is None]) as held:
+            views = await self._looks.each(changes) if changes else []
+            shown = self._take(changes, views)
+            for name, doubt in held.items():
+                if views and all(view is not None and view.get(name, _NOTHING_SAID) is None for view in views):
+                    doubt.gone = doubt.blocks = True
         return {
             name: made
             for name, made in changes.items()
@@ -167,12 +181,26 @@ class Topics:
             if doubt is not None and made is not None:
                 doubt.blocks = True
 
-    async def _shown(self, names: Collection[str]) -> dict[str, set[bytes | None]]:
+    @contextmanager
+    def _held(self, names: Collection[str]) -> Iterator[dict[str, Doubt]]:
+        """Of these no offset is served or taken meanwhile; gives the doubts of those for which there may be any."""
+        for name in names:
+            self._table.missed(name)
+        doubts = {name: doubt for name in names if (doubt := self._doubts.get(name)) is not None}
+        for doubt in doubts.values():
+            doubt.held += 1
+        try:
+            yield doubts
+        finally:
+            for doubt in doubts.values():
+                doubt.held -= 1
+
+    def _take(self, names: Collection[str], views: Sequence[View | None]) -> dict[str, set[bytes | None]]:
         """With which ids those that answer show these, None where there is no such topic; they are taken as seen. What
         they say nothing of is left out; where nobody answers each is shown by none."""
-        views = await self._looks.each(names) if names else []
-        shown: dict[str, set[bytes | None]] = {} if views else {name: set() for name in names}
-        for view in views:
+        answers = [view for view in views if view is not None]
+        shown: dict[str, set[bytes | None]] = {} if answers else {name: set() for name in names}
+        for view in answers:
             for name, topic in view.items():
                 shown.setdefault(name, set()).add(None if topic is None else topic.topic_id)
                 if topic is not None and self._table.concerns(name):
