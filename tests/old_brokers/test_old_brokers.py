@@ -6,7 +6,9 @@ neither: they are asked as the client asks.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 import pytest
@@ -37,6 +39,8 @@ from tests.protocol_live.place import Place
 from tests.shim_process import Shim
 from tests.waiting import wait_until
 from tests.wire import WireClient
+from tests.workers.conftest import shim_of
+from tests.workers.groups import of_both
 
 _COUNT: Final = 20
 _FIRST: Final = 12
@@ -83,23 +87,31 @@ def test_an_admin_client_of_today(behind: Behind, group: str, topic: str) -> Non
     assert admin.delete_topics([topic])[topic].result(30) is None
 
 
-def _made_anew(bootstrap: str, group: str, topic: str) -> int:
-    """What is committed for a topic that was just made, where an AdminClient has deleted one of that name."""
+def _made_anew(bootstrap: str, groups: Sequence[str], topic: str) -> list[int]:
+    """What is committed by each for a topic that was just made, where an AdminClient has deleted one of that name."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
     admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(30)
-    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": group})
+    consumers = [Consumer({"bootstrap.servers": bootstrap, "group.id": group}) for group in groups]
+
+    def commit(offset: int) -> None:
+        for each in consumers:
+            wait_until(lambda each=each: _committed(each, topic, offset), "the topic is not there yet")  # type: ignore[misc]
+
+    def fetch() -> list[int]:
+        return [each.committed([TopicPartition(topic, 0)], 30)[0].offset for each in consumers]
+
     try:
-        wait_until(lambda: _committed(consumer, topic, 77), "the topic is not there yet")
-        assert consumer.committed([TopicPartition(topic, 0)], 30)[0].offset == 77
+        commit(77)
+        assert set(fetch()) == {77}
         admin.delete_topics([topic])[topic].result(30)
         wait_until(lambda: _is_made(admin, topic), "the old topic is not gone")
-        offset: int = consumer.committed([TopicPartition(topic, 0)], 30)[0].offset
-        if offset == OFFSET_INVALID:
-            wait_until(lambda: _committed(consumer, topic, 3), "the topic is not there yet")
-            assert consumer.committed([TopicPartition(topic, 0)], 30)[0].offset == 3
-        return offset
+        offsets = fetch()
+        commit(3)
+        assert set(fetch()) == {3}
+        return offsets
     finally:
-        consumer.close()
+        for each in consumers:
+            each.close()
 
 
 def _committed(consumer: Consumer, topic: str, offset: int) -> bool:
@@ -122,8 +134,22 @@ def _is_made(admin: AdminClient, topic: str) -> bool:
 
 @_SERVED
 def test_a_topic_that_a_client_deletes_and_makes_anew(behind: Behind, group: str, topic: str) -> None:
-    assert _made_anew(behind.shim.bootstrap, group, topic) == OFFSET_INVALID
+    assert _made_anew(behind.shim.bootstrap, [group], topic) == [OFFSET_INVALID]
     assert f"topic {topic} has been deleted" in behind.shim.log()
+
+
+def test_each_worker_knows_of_a_topic_that_was_made_anew(
+    tmp_path: Path, topic: str, fresh_name: Callable[[], str]
+) -> None:
+    groups = of_both(fresh_name(), 2)
+    (tmp_path / "broker").mkdir()
+    with (
+        LegacyBroker(tmp_path / "broker", KAFKA_1) as broker,
+        TemporaryDirectory(prefix="workers-") as folder,
+        shim_of(broker, Path(folder) / "data", 2) as shim,
+    ):
+        assert _made_anew(shim.bootstrap, groups, topic) == [OFFSET_INVALID] * len(groups)
+        assert shim.log().count(f"topic {topic} has been deleted") == len(groups)
 
 
 @pytest.mark.parametrize("behind", [pytest.param(KAFKA_2, marks=pytest.mark.soak), KAFKA_1], indirect=True)

@@ -10,6 +10,7 @@ import pytest
 
 from shim.demo.parts import Broker, free_port
 from tests.conftest import TopicFactory
+from tests.legacy.parts import LegacyBroker
 from tests.shim_process import Shim
 
 OFFSETS_PARTITIONS = 8
@@ -22,7 +23,7 @@ serving.SILENCE_SECONDS = 240.0
 """For the processes of a shim: a worker that has no core for seconds is not taken by the other for one that hangs."""
 
 
-def shim_of(broker: Broker, data_dir: Path, workers: int, late_patch: str = "") -> Shim:
+def shim_of(broker: Broker | LegacyBroker, data_dir: Path, workers: int, late_patch: str = "") -> Shim:
     """Not started, with an admin port."""
     return Shim(
         broker.bootstrap_servers,
