@@ -133,6 +133,15 @@ async def test_all_are_not_waited_for_where_most_have_answered(monkeypatch: pyte
         await asyncio.wait_for(OneHangs(cluster, HostPort("b", 1), KeyError()).all(["there"]), 30)
 
 
+async def test_who_does_not_answer_is_told_from_who_says_nothing() -> None:
+    """Only where all have answered it is known that no broker has a topic."""
+    cluster = Cluster([HostPort("127.0.0.1", 1)], Settings())
+    await cluster.take({1: HostPort("127.0.0.1", 1), 2: HostPort("127.0.0.1", 2)})
+    topics = ClusterTopics(cluster, Settings())
+    assert await topics.each(["orders"]) == [None, None]
+    topics.close()
+
+
 async def test_who_leaves_while_brokers_are_asked_leaves_nothing_behind() -> None:
     cluster = Cluster([HostPort("127.0.0.1", 1)], Settings())
     async with scripted_broker() as broker:

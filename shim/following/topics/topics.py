@@ -5,7 +5,7 @@ not known when it is asked for, and before a client is told so one that a respon
 deleted. Only what brokers tell the shim itself counts: a response to a client has it ask, and, where nobody shows in
 time what it has done, doubt. What was seen may be old, as a broker may be behind. So a topic that seems to be gone, or
 to be another one under the same name (its id has changed), is in doubt, until all brokers say the same: of a topic that
-is gone, twice.
+is gone, twice, or once where its deletion was answered before.
 
 While another topic is suspected, no offset is committed. So whatever was committed before is the old topic's, and is
 deleted; whatever is committed later is the new one's, and stays.
