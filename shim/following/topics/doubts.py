@@ -23,7 +23,7 @@ class Doubt:
         """Whether its offsets are neither served nor taken: it was seen with another id, or they are being deleted, so
         what is committed is another one's. Otherwise somebody did not see it."""
         self.held = 0
-        """By how many looks after a deletion that was answered: so long its offsets are neither served nor taken, too."""
+        """By how many looks after a deletion that was answered: its offsets are neither served nor taken, too."""
         self.gone = False
         """Whether it is known that what is committed is another one's, whichever topic is seen by now."""
         self.since = time.monotonic()
