@@ -180,6 +180,11 @@ class Mirrored:
 
         await until_told(is_there)
 
+    async def brought(self, group: str) -> None:
+        """Also where nothing is mirrored; a broker that is new has its coordinators by then."""
+        self.mirror._outbox.touch(group)
+        await self.reached(group)
+
     async def reached(self, *groups: str) -> None:
         await until(lambda: all(self.mirror.lag_seconds(group) is None for group in groups))
 

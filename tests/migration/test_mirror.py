@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from functools import partial
@@ -73,14 +72,14 @@ async def test_who_waits_is_told_when_it_is_there(
     broker: Broker, tmp_path: Path, make_topic: TopicFactory, group: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also where nothing else is mirrored."""
-    rounds, touched = 0, Mirror.touched
+    rounds, give_turns = 0, Mirror._give_turns
 
-    def counted(mirror: Mirror, groups: Iterable[str]) -> None:
+    def counted(mirror: Mirror) -> None:
         nonlocal rounds
         rounds += 1
-        touched(mirror, groups)
+        give_turns(mirror)
 
-    monkeypatch.setattr(Mirror, "touched", counted)
+    monkeypatch.setattr(Mirror, "_give_turns", counted)
     topic = make_topic()
     async with mirrored(broker, tmp_path, replace(SETTINGS, offsets_mirror_upstream=False)) as at:
         await at.serve(group)
@@ -463,6 +462,29 @@ async def test_what_a_transaction_has_put_in_force_there_is_not_undone(
             await at.commit_offset(group, topic, 4)
             await at.mirror.fed(group)
             assert await at.offset_in_cluster(group, topic) == 4
+
+
+@pytest.mark.parametrize("is_on", [True, False], ids=["the mirror is on", "off"])
+async def test_what_only_seemed_to_be_in_force_by_a_transaction_is_put_right_when_that_is_known(
+    broker: Broker, tmp_path: Path, make_topic: TopicFactory, group: str, is_on: bool
+) -> None:
+    """Somebody else has committed the very offset past the shim, and it is aborted: nobody commits here any more."""
+    topic = make_topic(2)
+    async with mirrored(broker, tmp_path, replace(SETTINGS, offsets_mirror_upstream=is_on)) as at:
+        await at.serve(group)
+        await at.commit_offset(group, topic, 5)
+        await at.brought(group)
+        async with transaction(at, broker, group, topic, 0, 9) as (_, producer):
+            assert (
+                await at.cluster_groups.commit(group, {TopicPartition(topic, 0): CommittedOffset(9, -1, "", 0)}) == []
+            )
+            await at.commit(group, topic, OffsetCommitRequestPartition(1, 3))
+            await at.mirror.fed(group)
+            assert await at.offset_in_cluster(group, topic, 1) == 3
+            assert at.mirror.lag_seconds(group) is not None, "it does not have 5"
+            await asyncio.to_thread(producer.abort_transaction, TIMEOUT_S)
+            await at.comes_to(group, topic, 5)
+            await at.reached(group)
 
 
 @pytest.mark.parametrize("is_deleted", [False, True], ids=["committed", "deleted"])

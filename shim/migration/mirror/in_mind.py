@@ -35,8 +35,8 @@ class ByGroup(dict[str, _What]):
 class InMind:
     """``written``: what was written last, or found there. ``contested``, ``held``: see there. ``nowhere``: the offsets
     that the cluster had no partition for, when it was last given them. ``again``: groups that are to have another turn,
-    as a transaction has put something in force there, which the log has yet to read, or a topic may be another one by
-    now; ``in_force_here``: those of which the log has read it since their last turn began, so that the cluster may have
+    as a transaction has put something in force there, which the log has yet to read, with when that was seen;
+    ``in_force_here``: those of which the log has read it since their last turn began, so that the cluster may have
     something else than was written last."""
 
     def __init__(self) -> None:
@@ -44,7 +44,7 @@ class InMind:
         self.contested = Contested()
         self.held = Held()
         self.nowhere = ByGroup[Set[TopicPartition]]()
-        self.again = ByGroup[None]()
+        self.again = ByGroup[float]()
         self.in_force_here = ByGroup[None]()
         self._unanswered = ByGroup[float]()
         self._all: Final[tuple[_OfGroups, ...]] = (

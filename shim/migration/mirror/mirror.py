@@ -113,7 +113,8 @@ class Mirror:
 
     async def fed(self, group: str) -> None:
         """Wait until the cluster has what the log has by now, and have that done at once. Of a group that is not served
-        nothing is written. Raises :class:`StoreError`."""
+        nothing is written. Raises :class:`StoreError`, also where a topic of it may be another one by now: what it has
+        of others is there then. What a transaction has put in force there stays until the log has read that, too."""
         self._give_turn(group)
         await self._outbox.fed(group)
 
@@ -125,8 +126,9 @@ class Mirror:
 
     def lag_seconds(self, group: str) -> float | None:
         """Since when the oldest change that the cluster does not have waits; None where it has all."""
-        touched, turn = self._touched.get(group), self._outbox.lag_seconds(group)
-        return turn if touched is None else max(turn or 0.0, time.monotonic() - touched)
+        turn, its = self._outbox.lag_seconds(group), (self._touched, self._in_mind.again)
+        since = min((each[group] for each in its if group in each), default=None)
+        return turn if since is None else max(turn or 0.0, time.monotonic() - since)
 
     def why(self, group: str) -> str:
         """What the last turn of the group has failed of; "" where it has not."""
@@ -140,7 +142,7 @@ class Mirror:
     @property
     def longest_lag_seconds(self) -> float:
         """Of all groups, whether their turn has come or not; 0 where nothing waits."""
-        oldest = min(self._touched.values(), default=None)
+        oldest = min((*self._touched.values(), *self._in_mind.again.values()), default=None)
         waiting = 0.0 if oldest is None else time.monotonic() - oldest
         return max(waiting, self._outbox.longest_lag_seconds)
 
@@ -225,10 +227,7 @@ class Mirror:
             tasks.create_task(self._comparison.run(), name="comparing with the cluster's own offsets")
             tasks.create_task(self._try_nowhere(), name="trying offsets that the cluster had no partition for")
             while True:
-                self.touched(self._in_mind.again)
-                self._in_mind.again.clear()
-                for group in list(self._touched):
-                    self._give_turn(group)
+                self._give_turns()
                 await asyncio.sleep(self._every_seconds)
 
     async def _try_nowhere(self) -> None:
@@ -241,8 +240,7 @@ class Mirror:
         """Give turns to all that are touched by now, and to those that are found to differ meanwhile, and wait for
         them; what fails is tried once each time."""
         while True:
-            for group in list(self._touched):
-                self._give_turn(group)
+            self._give_turns()
             await self._outbox.drained()
             if not self._touched:
                 return
@@ -251,6 +249,13 @@ class Mirror:
         self._outbox.close()
 
     # -- a turn
+
+    def _give_turns(self) -> None:
+        for group, since in self._in_mind.again.items():
+            self._touched.setdefault(group, since)  # with the mirror off, too: it has been fed
+        self._in_mind.again.clear()
+        for group in list(self._touched):
+            self._give_turn(group)
 
     def _give_turn(self, group: str) -> None:
         since = self._touched.pop(group, None)

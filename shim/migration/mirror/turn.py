@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Set
 from contextlib import contextmanager
 
 from protocol.own.state_log import Hands
 from protocol.topic_partition import TopicPartition
 from shim.coordinator import GroupCoordinator
-from shim.counted import counted
+from shim.counted import counted, some_of
 from shim.migration.compared import differing
 from shim.migration.mirror.held import tell_written_over
 from shim.migration.mirror.in_force import in_force_there, of_others
@@ -59,6 +60,7 @@ class MirrorTurn:
     async def take(self) -> None:
         """Raises :class:`StoreError`."""
         group, coordinator = self._group, self._coordinator
+        self._in_mind.again.forget(group)
         if coordinator.hands_of(group) is not Hands.SERVED:
             self._in_mind.written.forget(group)
             self._in_mind.contested.forget(group)
@@ -122,11 +124,12 @@ class MirrorTurn:
         changed |= {at: own[at] for at in alike & own.keys()}
         gone += sorted(alike - own.keys())
         blocked = self._of_blocked(changed)
-        if newer or blocked:
+        if blocked:
+            changed = {at: each for at, each in changed.items() if at not in blocked}
+        if newer:
             # The log has yet to read that the transaction has ended. If it was another one that has, there is a turn.
-            # So it is with topics: of one that is gone the offsets are deleted here, and of one that is not written.
-            its.again[group] = None
-            changed = {at: each for at, each in changed.items() if at not in newer and at not in blocked}
+            its.again[group] = time.monotonic()
+            changed = {at: each for at, each in changed.items() if at not in newer}
             gone = [at for at in gone if at not in newer]
         if group in its.contested:
             its.contested.saw(group, own, of_others(coordinator, group, own, there), (*changed, *gone))
@@ -139,6 +142,10 @@ class MirrorTurn:
             its.nowhere[group] = (its.nowhere.get(group, frozenset()) - changed.keys() | nowhere) & own.keys()
         if gone:
             await self._cluster.delete(group, gone, self._check_ours)
+        if blocked:
+            # The rest is there. Of a topic that is gone the offsets are deleted here, and of one that is not they are
+            # brought when that is known: until then the cluster is behind, and who waits for it is told so.
+            raise _may_be_others(blocked)
         if theirs := its.contested.written(group, own):
             tell_written_over(group, own, theirs, theirs)
             self._written_over(group, own, theirs)
@@ -157,7 +164,7 @@ class MirrorTurn:
                 f"group {self._group}: its partition is read back: what was not acknowledged may not be there"
             )
         if blocked := self._of_blocked(self._sent):
-            raise StoreUnavailable(f"{min(blocked)}: the topic may be another one by now")
+            raise _may_be_others(blocked)
 
     def _of_blocked(self, offsets: Committed) -> Set[TopicPartition]:
         """Those for topics that may be other ones by now: there they would be the new one's."""
@@ -168,6 +175,10 @@ class MirrorTurn:
     def _is_served(self) -> bool:
         current = self._runtime.coordinator_of(self._group)
         return current is self._coordinator and self._coordinator.hands_of(self._group) is Hands.SERVED
+
+
+def _may_be_others(offsets: Collection[TopicPartition]) -> StoreUnavailable:
+    return StoreUnavailable(f"the topic may be another one by now: {some_of(sorted({at.topic for at in offsets}))}")
 
 
 def _tell_left_out(coordinator: GroupCoordinator) -> None:
