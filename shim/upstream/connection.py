@@ -7,6 +7,7 @@ import secrets
 import socket
 import struct
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
 from typing import Any, Final, TypeVar, cast
@@ -111,9 +112,11 @@ class BrokerConnection:
         version: int | None = None,
         at_least: int = 0,
         at_most: int | None = None,
+        may_send: Callable[[], None] = lambda: None,
     ) -> Response:
-        """Send ``request`` at the highest version both sides have (between ``at_least`` and ``at_most``). Raises
-        :class:`UpstreamError`.
+        """Send ``request`` at the highest version both sides have (between ``at_least`` and ``at_most``). ``may_send``:
+        called when nothing is waited for any more, and raises what this is to raise where it is not to be sent by then.
+        Raises :class:`UpstreamError`.
 
         After an error the connection is in an unknown place of the stream: close it.
         """
@@ -122,6 +125,7 @@ class BrokerConnection:
             version = self._newest(api, at_least, api.versions[1] if at_most is None else at_most)
         if self._session_ends_at is not None and time.monotonic() >= self._session_ends_at:
             await self._authenticate()
+        may_send()
         return await self._ask(api, request, version)
 
     async def _authenticate(self) -> None:

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import math
 import time
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import Any, Final, TypeVar
 
 from protocol.api import Api
@@ -51,6 +51,7 @@ class KeptConnection:
         at_least: int = 0,
         at_most: int | None = None,
         once: bool = False,
+        may_send: Callable[[], None] = lambda: None,
     ) -> Response:
         """As :meth:`BrokerConnection.ask`, of what changes nothing: it may be asked twice. ``once``: of what does,
         and is sent on a connection that is new or has answered lately. Raises :class:`UpstreamError`."""
@@ -59,9 +60,11 @@ class KeptConnection:
                 self.close()
             if self._connection is not None:
                 if once:
-                    return await self._ask_once(self._connection, api, request, at_least, at_most)
+                    return await self._ask_once(self._connection, api, request, at_least, at_most, may_send)
                 try:
-                    return await self._ask(self._connection, api, request, at_least, at_most, PATIENCE_SECONDS)
+                    return await self._ask(
+                        self._connection, api, request, at_least, at_most, may_send, PATIENCE_SECONDS
+                    )
                 except AuthenticationFailed:
                     raise  # a new connection would not change that
                 except UpstreamError as error:
@@ -69,8 +72,8 @@ class KeptConnection:
                     log.info("the shim's connection to a broker has failed, and is opened again: %s", error)
             connection = await self._opened()
             if once:
-                return await self._ask_once(connection, api, request, at_least, at_most)
-            return await self._ask(connection, api, request, at_least, at_most, None)
+                return await self._ask_once(connection, api, request, at_least, at_most, may_send)
+            return await self._ask(connection, api, request, at_least, at_most, may_send, None)
 
     async def versions(self, api: Api[Any, Any]) -> tuple[int, int] | None:
         """The oldest and the newest that the broker has of it, as it has said last; None where it has none. Raises
@@ -108,9 +111,10 @@ class KeptConnection:
         request: Request,
         at_least: int,
         at_most: int | None,
+        may_send: Callable[[], None],
     ) -> Response:
         try:
-            return await self._ask(connection, api, request, at_least, at_most, None, leaves=True)
+            return await self._ask(connection, api, request, at_least, at_most, may_send, None, leaves=True)
         except BaseException:
             connection.break_off()
             self._connection = None
@@ -123,6 +127,7 @@ class KeptConnection:
         request: Request,
         at_least: int,
         at_most: int | None,
+        may_send: Callable[[], None],
         patience_seconds: float | None,
         *,
         leaves: bool = False,
@@ -130,7 +135,7 @@ class KeptConnection:
         """``leaves``: the connection to who has called, where it fails."""
         connection.patience_seconds = patience_seconds
         try:
-            answer = await connection.ask(api, request, at_least=at_least, at_most=at_most)
+            answer = await connection.ask(api, request, at_least=at_least, at_most=at_most, may_send=may_send)
         except BaseException:  # given up, too: what is read next would be the answer to this one
             if not leaves:
                 self.close()

@@ -113,6 +113,31 @@ async def test_nor_where_that_shows_when_it_is_about_to_be_sent(
         await at.comes_to(group, topic, OTHER)
 
 
+async def test_nor_where_that_shows_while_the_connection_is_waited_for(
+    broker: Broker, tmp_path: Path, make_topic: TopicFactory, group: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As behind others' questions, or while it is opened anew."""
+    topic = make_topic()
+    async with mirrored(broker, tmp_path) as at:
+        async with written(at, group, topic):
+            (node_id,) = at.brokers.addresses
+            kept = at.brokers._connection(node_id)
+            ask, asked = kept.ask, asyncio.Event()
+
+            async def waited_for(api: Any, *request: Any, **more: Any) -> Any:
+                if api is offset_commit.API and not asked.is_set():
+                    asked.set()
+                    at.topics.suspect({topic: ZERO_UUID})
+                return await ask(api, *request, **more)
+
+            monkeypatch.setattr(kept, "ask", waited_for)
+            await at.commit_offset(group, topic, OTHER)
+            await until(lambda: at.mirror.why(group) == f"{MAY_BE} {topic}")
+            assert asked.is_set()
+            assert await at.offset_in_cluster(group, topic) == OLD
+        await at.comes_to(group, topic, OTHER)
+
+
 async def test_who_waits_for_the_cluster_is_told_that_it_is_behind(
     broker: Broker, tmp_path: Path, make_topic: TopicFactory, group: str
 ) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import pytest
@@ -43,7 +43,16 @@ class _Brokers:
     async def newest(self, node_id: int, api: Any, *, at_least: int, at_most: int) -> int:
         return at_most
 
-    async def ask(self, node_id: int, api: Any, request: Any, *, version: int | None = None) -> Any:
+    async def ask(
+        self,
+        node_id: int,
+        api: Any,
+        request: Any,
+        *,
+        version: int | None = None,
+        may_send: Callable[[], None] = lambda: None,
+    ) -> Any:
+        may_send()
         if api is find_coordinator.API:
             found = find_coordinator.Coordinator(GROUP, SECOND_ID, "", 0, ErrorCode.NONE)
             return find_coordinator.FindCoordinatorResponse(coordinators=(found,))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 import pytest
@@ -49,8 +49,9 @@ async def counting() -> AsyncIterator[tuple[Counting, KeptConnection]]:
         server.close()
 
 
-async def ask(kept: KeptConnection, *, once: bool) -> None:
-    await kept.ask(metadata.API, REQUEST, at_least=METADATA_VERSION, at_most=METADATA_VERSION, once=once)
+async def ask(kept: KeptConnection, *, once: bool, may_send: Callable[[], None] = lambda: None) -> None:
+    versions = {"at_least": METADATA_VERSION, "at_most": METADATA_VERSION}
+    await kept.ask(metadata.API, REQUEST, **versions, once=once, may_send=may_send)
 
 
 async def test_it_goes_on_one_that_has_answered_lately() -> None:
@@ -157,3 +158,48 @@ async def test_one_that_is_ended_is_opened_for_nobody() -> None:
         await ask(connections.to(broker.address), once=False)
         assert broker.asked.qsize() == 1
         connections.close()
+
+
+class _Lost(Exception):
+    pass
+
+
+async def test_whether_it_may_be_sent_is_asked_when_the_connection_is_open_and_nobody_elses() -> None:
+    is_ours = True
+
+    def may_send() -> None:
+        if not is_ours:
+            raise _Lost
+
+    async with counting() as (broker, kept):
+        broker.hears.clear()
+        first = asyncio.create_task(ask(kept, once=False))
+        await until(lambda: broker.open)
+        behind = asyncio.create_task(ask(kept, once=True, may_send=may_send))
+        await until(lambda: kept._turn._waiters)  # for the first
+        is_ours = False
+        broker.hears.set()
+        await first
+        with pytest.raises(_Lost):
+            await behind
+        assert broker.asked.qsize() == 1
+        await ask(kept, once=True)
+
+
+@pytest.mark.parametrize("once", [True, False])
+async def test_so_it_is_where_it_is_opened_for_it(once: bool) -> None:
+    is_ours = True
+
+    def may_send() -> None:
+        if not is_ours:
+            raise _Lost
+
+    async with counting() as (broker, kept):
+        broker.hears.clear()
+        asking = asyncio.create_task(ask(kept, once=once, may_send=may_send))
+        await until(lambda: broker.open)
+        is_ours = False
+        broker.hears.set()
+        with pytest.raises(_Lost):
+            await asking
+        assert broker.asked.empty()

@@ -25,10 +25,24 @@ PASSES_BY_ITSELF: Final = frozenset(
 )
 
 Answer = TypeVar("Answer")
+Request = TypeVar("Request", bound=tuple[Any, ...])
+Response = TypeVar("Response", bound=tuple[Any, ...])
 
 
 class Brokers(Asked, Protocol):
     """Connections to all brokers of one cluster. Everything raises UpstreamError."""
+
+    async def ask(
+        self,
+        node_id: int,
+        api: Api[Request, Response],
+        request: Request,
+        *,
+        version: int | None = None,
+        may_send: Callable[[], None] = lambda: None,
+    ) -> Response:
+        """By default in the newest version that both sides have. ``may_send``: called when the connection is free and
+        open, right before it is sent, and raises what this is to raise where it is not to be sent any more."""
 
     async def offers(self, node_id: int, api: Api[Any, Any]) -> bool:
         """Whether the broker has any version of it."""

@@ -133,8 +133,8 @@ class ClusterGroups(DescribedGroups):
     async def try_commit(
         self, group: str, offsets: Committed, may_send: Callable[[], None] = lambda: None
     ) -> list[RefusedPartition]:
-        """As :meth:`commit`; gives the partitions that were refused. ``may_send``: called before each request, of which
-        many offsets are several, and raises what this is to raise where the group's are somebody else's by now."""
+        """As :meth:`commit`; gives the partitions that were refused. ``may_send``: called right before each request is
+        sent, of which many offsets are several, and raises what this is to raise where they are somebody else's by then."""
         refused: list[RefusedPartition] = []
         for some in slices(sorted(offsets.items()), _PARTITIONS_A_REQUEST):
             topics = tuple(
@@ -150,8 +150,7 @@ class ClusterGroups(DescribedGroups):
     ) -> list[RefusedPartition]:
         node_id = await self._coordinators.of(request.group_id)
         version = await self._brokers.newest(node_id, offset_commit.API, at_least=2, at_most=_NEWEST_OFFSET_COMMIT)
-        may_send()
-        answer = await self._brokers.ask(node_id, offset_commit.API, request, version=version)
+        answer = await self._brokers.ask(node_id, offset_commit.API, request, version=version, may_send=may_send)
         answers = ((t.name, p.partition_index, p.error_code) for t in answer.topics for p in t.partitions)
         try:
             return _refused(request.group_id, answers)
@@ -180,8 +179,8 @@ class ClusterGroups(DescribedGroups):
             for topic, its in groupby(sorted(partitions), key=lambda at: at.topic)
         )
         node_id = await self._coordinators.of(group)
-        may_send()
-        answer = await self._brokers.ask(node_id, offset_delete.API, offset_delete.OffsetDeleteRequest(group, topics))
+        request = offset_delete.OffsetDeleteRequest(group, topics)
+        answer = await self._brokers.ask(node_id, offset_delete.API, request, may_send=may_send)
         raise_for(answer.error_code, f"group {group}")
         return _refused(group, ((t.name, p.partition_index, p.error_code) for t in answer.topics for p in t.partitions))
 

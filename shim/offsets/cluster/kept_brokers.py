@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeVar
 
 from protocol.api import Api
@@ -35,10 +35,16 @@ class ConnectedBrokers(ABC):
         return api.key in _CHANGES
 
     async def ask(
-        self, node_id: int, api: Api[Request, Response], request: Request, *, version: int | None = None
+        self,
+        node_id: int,
+        api: Api[Request, Response],
+        request: Request,
+        *,
+        version: int | None = None,
+        may_send: Callable[[], None] = lambda: None,
     ) -> Response:
         connection, once = self._connection(node_id), self.is_sent_once(api)
-        return await connection.ask(api, request, at_least=version or 0, at_most=version, once=once)
+        return await connection.ask(api, request, at_least=version or 0, at_most=version, once=once, may_send=may_send)
 
     async def offers(self, node_id: int, api: Api[Any, Any]) -> bool:
         return await self._connection(node_id).versions(api) is not None
