@@ -132,6 +132,19 @@ async def test_nor_where_it_came_to_be_another_one_while_the_cluster_was_written
     around.mirror.forget.assert_not_called()
 
 
+async def test_nobody_has_written_past_the_shim_where_the_cluster_has_deleted_a_topics_offsets() -> None:
+    """Of one that is deleted amid it, at upstream+dual."""
+    around = Around({}, "Empty")
+    around.reader.coordinator.return_value.step_of.return_value = Step.UPSTREAM_DUAL
+    around.uncertain.side_effect = [[], ["t"]]
+    with pytest.raises(Refused, match="which topics these are: t"):
+        await around.hand_over.give_back("g", "")
+    around.cluster.try_commit.assert_not_called()
+    around.uncertain.side_effect = [[], []]
+    with pytest.raises(Refused, match="the cluster was written past the shim: t-0"):
+        await around.hand_over.give_back("g", "")
+
+
 async def test_what_was_another_topics_is_not_given_back() -> None:
     """Its offsets have gone by when it is certain."""
     around = Around({}, "Empty")

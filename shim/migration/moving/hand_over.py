@@ -189,6 +189,7 @@ class HandOver:
                 there = await self._reader.cluster_offsets(group) if dual else {}
                 kept = without(offsets, self._mirror.nowhere(group))
                 if dual and (wrong := differences_to_cluster(kept, there)):
+                    await self._sure_of_topics(group, offsets)  # the cluster deletes those of one that is gone itself
                     raise refused(group, wrong, "the cluster was written past the shim")
                 try:
                     await self._write_to_cluster(locked, offsets)
