@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from typing import Any, Final
+from unittest.mock import Mock
 
 import pytest
 
 from protocol.errors import ErrorCode
-from protocol.messages import find_coordinator, offset_commit
+from protocol.messages import find_coordinator, offset_commit, offset_delete
 from protocol.offsets_log import CommittedOffset
 from protocol.topic_partition import TopicPartition
+from shim.offsets.cluster.brokers import BrokerRefused
 from shim.offsets.cluster.groups import ClusterGroups
 
 GROUP: Final = "g"
@@ -57,6 +59,8 @@ class _Brokers:
             found = find_coordinator.Coordinator(GROUP, SECOND_ID, "", 0, ErrorCode.NONE)
             return find_coordinator.FindCoordinatorResponse(coordinators=(found,))
         self.node_ids.append(node_id)
+        if api is offset_delete.API:
+            return offset_delete.OffsetDeleteResponse(self._codes.pop(0) or 0, 0, ())
         self.asked.append(sum(len(topic.partitions) for topic in request.topics))
         code = self._codes.pop(0)
         self.is_ours = code is not None
@@ -122,3 +126,36 @@ async def test_where_another_broker_coordinates_it_by_now_that_one_is_asked(
     brokers = _Brokers(0, code, 0, 0)
     assert await _groups(brokers).try_commit(GROUP, MANY) == []
     assert brokers.node_ids == [NODE_ID, NODE_ID, SECOND_ID, SECOND_ID]
+
+
+@pytest.mark.parametrize("code", [ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE])
+async def test_so_it_is_with_a_deletion(code: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("shim.offsets.cluster.brokers.RETRY_SECONDS", 0.0)
+    brokers = _Brokers(code, 0)
+    assert await _groups(brokers).try_delete(GROUP, list(MANY)) == []
+    assert brokers.node_ids == [NODE_ID, SECOND_ID]
+
+
+async def test_to_find_that_one_there_is_no_patience_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where none is known yet when there is none left, whoever waits is told."""
+    now = 100.0
+    patience = Mock(**{"monotonic.side_effect": lambda: now})
+    monkeypatch.setattr("shim.offsets.cluster.brokers.time", patience)
+    monkeypatch.setattr("shim.offsets.cluster.brokers.RETRY_SECONDS", 0.0)
+    brokers = _Brokers(ErrorCode.NOT_COORDINATOR)
+    ask, found = brokers.ask, []
+
+    async def none_known(node_id: int, api: Any, *request: Any, **more: Any) -> Any:
+        nonlocal now
+        answer = await ask(node_id, api, *request, **more)
+        if api is find_coordinator.API:
+            found.append(now)
+            unknown = answer.coordinators[0]._replace(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)
+            answer = answer._replace(coordinators=(unknown,))
+        now += 5.0
+        return answer
+
+    monkeypatch.setattr(brokers, "ask", none_known)
+    with pytest.raises(BrokerRefused):
+        await _groups(brokers).try_commit(GROUP, MANY)
+    assert found == [105.0, 110.0, 115.0]

@@ -173,9 +173,10 @@ class Coordinators:
 
     async def of_each(self, groups: Sequence[str]) -> Mapping[str, int]:
         """Likewise, many in a request. Raises as :meth:`of`, of the first one that has none."""
-        return await until_ready(partial(self._find, groups), self._patience_seconds)
+        return await until_ready(partial(self.found, groups), self._patience_seconds)
 
-    async def _find(self, groups: Sequence[str]) -> Mapping[str, int]:
+    async def found(self, groups: Sequence[str]) -> Mapping[str, int]:
+        """As :meth:`of_each`, without patience: for who asks again himself."""
         coordinators: dict[str, int] = {}
         for group, coordinator in (await self._of(groups)).items():
             if isinstance(coordinator, UpstreamError):

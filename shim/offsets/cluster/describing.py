@@ -162,7 +162,8 @@ class DescribedGroups:
             raise
 
     async def _described(self, group: str) -> describe_groups.DescribedGroup:
-        found = (await self.described_by(await self._coordinators.of(group), [group]))[group]
+        node_id = (await self._coordinators.found([group]))[group]
+        found = (await self.described_by(node_id, [group]))[group]
         if isinstance(found, UpstreamError):
             if passes(found):
                 self.forget(group)

@@ -65,7 +65,7 @@ class ClusterGroups(DescribedGroups):
         Brokers do not tell when an offset was committed, so that is now.
         """
         found: dict[str, Committed] = {}
-        for its_groups in (await self._by_coordinator(groups)).values():
+        for its_groups in _by_coordinator(await self._coordinators.of_each(groups)).values():
             for some in slices(its_groups, GROUPS_A_REQUEST):
                 await self._until_ready(partial(self._fetch_rest, some, found, stable))
         return found
@@ -88,16 +88,10 @@ class ClusterGroups(DescribedGroups):
             return (await self.offsets_of([group], stable=stable))[group]
         return told((await self.offsets_soon([group], within_seconds, stable=stable))[group])
 
-    async def _by_coordinator(self, groups: Sequence[str]) -> dict[int, list[str]]:
-        by_node: dict[int, list[str]] = {}
-        for group, node_id in (await self._coordinators.of_each(groups)).items():
-            by_node.setdefault(node_id, []).append(group)
-        return by_node
-
     async def _fetch_rest(self, groups: Sequence[str], found: dict[str, Committed], stable: bool) -> None:
         """Of these what is not found yet. Where it is not believed another one is asked the next time."""
         left = [group for group in groups if group not in found]
-        for node_id, its_groups in (await self._by_coordinator(left)).items():
+        for node_id, its_groups in _by_coordinator(await self._coordinators.found(left)).items():
             version = await self._brokers.newest(node_id, offset_fetch.API, at_least=2, at_most=_NEWEST_OFFSET_FETCH)
             for some in slices(its_groups, GROUPS_A_REQUEST if version >= _MANY_GROUPS_SINCE else 1):
                 try:
@@ -134,7 +128,8 @@ class ClusterGroups(DescribedGroups):
         self, group: str, offsets: Committed, may_send: Callable[[], None] = lambda: None
     ) -> list[RefusedPartition]:
         """As :meth:`commit`; gives the partitions that were refused. ``may_send``: called right before each request is
-        sent, of which many offsets are several, and raises what this is to raise where they are somebody else's by then."""
+        sent, of which many offsets are several, and raises what this is to raise where the group's are somebody else's
+        by then."""
         refused: list[RefusedPartition] = []
         for some in slices(sorted(offsets.items()), _PARTITIONS_A_REQUEST):
             topics = tuple(
@@ -148,7 +143,7 @@ class ClusterGroups(DescribedGroups):
     async def _commit(
         self, request: offset_commit.OffsetCommitRequest, may_send: Callable[[], None]
     ) -> list[RefusedPartition]:
-        node_id = await self._coordinators.of(request.group_id)
+        node_id = (await self._coordinators.found([request.group_id]))[request.group_id]
         version = await self._brokers.newest(node_id, offset_commit.API, at_least=2, at_most=_NEWEST_OFFSET_COMMIT)
         answer = await self._brokers.ask(node_id, offset_commit.API, request, version=version, may_send=may_send)
         answers = ((t.name, p.partition_index, p.error_code) for t in answer.topics for p in t.partitions)
@@ -178,11 +173,21 @@ class ClusterGroups(DescribedGroups):
             )
             for topic, its in groupby(sorted(partitions), key=lambda at: at.topic)
         )
-        node_id = await self._coordinators.of(group)
         request = offset_delete.OffsetDeleteRequest(group, topics)
+        return await self._until_ready(partial(self._delete, request, may_send))
+
+    async def _delete(
+        self, request: offset_delete.OffsetDeleteRequest, may_send: Callable[[], None]
+    ) -> list[RefusedPartition]:
+        node_id = (await self._coordinators.found([request.group_id]))[request.group_id]
         answer = await self._brokers.ask(node_id, offset_delete.API, request, may_send=may_send)
-        raise_for(answer.error_code, f"group {group}")
-        return _refused(group, ((t.name, p.partition_index, p.error_code) for t in answer.topics for p in t.partitions))
+        answers = ((t.name, p.partition_index, p.error_code) for t in answer.topics for p in t.partitions)
+        try:
+            raise_for(answer.error_code, f"group {request.group_id}")
+            return _refused(request.group_id, answers)
+        except BrokerRefused:
+            self.forget(request.group_id)
+            raise
 
     async def delete_group(self, group: str) -> None:
         """With its offsets. Raises BrokerRefused where it has members, or is not there."""
@@ -217,7 +222,7 @@ class ClusterGroups(DescribedGroups):
         request = describe_producers.DescribeProducersRequest(
             (describe_producers.TopicRequest(OFFSETS_TOPIC, (partition,)),)
         )
-        node_id = await self._coordinators.of(group)
+        node_id = (await self._coordinators.found([group]))[group]
         answer = await self._brokers.ask(node_id, describe_producers.API, request)
         ((found,),) = (topic.partitions for topic in answer.topics)
         if found.error_code:
@@ -229,6 +234,13 @@ class ClusterGroups(DescribedGroups):
             for each in found.active_producers
             if each.current_txn_start_offset >= 0
         }
+
+
+def _by_coordinator(coordinators: Mapping[str, int]) -> dict[int, list[str]]:
+    by_node: dict[int, list[str]] = {}
+    for group, node_id in coordinators.items():
+        by_node.setdefault(node_id, []).append(group)
+    return by_node
 
 
 def _committed(group: str, code: int, topics: Sequence[Any]) -> Committed:
