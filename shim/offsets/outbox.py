@@ -123,7 +123,7 @@ class Outbox:
             self._failing[before] -= 1
             if not self._failing[before]:
                 del self._failing[before]
-                if not self._failing and not now:
+                if not self._failing and not now and not self._closed:  # what is given up at the end is not there
                     log.info("%s are kept up again", self._title)
         if now:
             self._failing[now] += 1

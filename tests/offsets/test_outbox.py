@@ -221,6 +221,26 @@ async def test_after_the_end_nothing_is_fed(store: Store, outbox: Outbox) -> Non
     assert outbox.lagging == 0
 
 
+async def test_at_the_end_nothing_is_kept_up_again(
+    store: Store, outbox: Outbox, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Last of all it was said so, of a store that was away."""
+    caplog.set_level("INFO")
+    store.failures = [StoreUnavailable("away")]
+    outbox.touch("g")
+    await until(lambda: outbox.lagging == 0)
+    told = ["the store cannot be kept up for now: away", "the store are kept up again"]
+    assert caplog.messages == told
+    store.held = True
+    store.failures = [StoreUnavailable("away")]
+    outbox.touch("g")
+    store.let_through.release()
+    await until(lambda: outbox.why("g"))
+    outbox.close()
+    await until(lambda: not list(outbox))
+    assert caplog.messages == [*told, told[0]]
+
+
 @pytest.mark.parametrize("broken", [ZeroDivisionError("a bug"), asyncio.CancelledError()])
 async def test_a_turn_that_breaks_off_is_taken_again(
     store: Store, outbox: Outbox, broken: BaseException, caplog: pytest.LogCaptureFixture
