@@ -8,7 +8,6 @@ from collections.abc import Sequence
 
 from protocol.group_kinds import CLASSIC
 from shim.groups.in_use import in_use_in_zookeeper
-from shim.groups.refusal import refusal
 from shim.groups.words import Refused
 from shim.migration.hands.first_contact import FirstContact
 from shim.migration.hands.placements import SERVED, Placements, Whose
@@ -37,10 +36,12 @@ class Beforehand:
 
     async def ready_to_look(self, group: str) -> None:
         """Wait until the log of a group that is served has what another place has. Raises Refused."""
-        if self._placements.of(group) is Whose.SERVED_WITH_STORES and (
-            refused := await self._stores.not_ready([group])
-        ):
-            raise refusal(group, refused[group])
+        if self._placements.of(group) is not Whose.SERVED_WITH_STORES:
+            return
+        try:
+            await self._stores.ready(group)
+        except StoreError as error:
+            raise Refused(f"what group {group} has in ZooKeeper is not known: {error}") from error
 
     async def ready(self, group: str) -> None:
         """Wait until the log of a group that is served has what decides about its offsets. Raises Refused, also where

@@ -63,6 +63,11 @@ class Stores:
             group: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS for group, its in zip(groups, ready, strict=True) if not its
         }
 
+    async def ready(self, group: str) -> None:
+        """As :meth:`not_ready`, of one, for whoever is told why not. Raises :class:`StoreError`."""
+        async with self._at_once:
+            await self._before(group)
+
     async def _got_ready(self, group: str) -> bool:
         async with self._at_once:  # one request may name any number
             return await self._went_well(group, "requests", self._before(group))

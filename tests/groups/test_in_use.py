@@ -7,7 +7,6 @@ from typing import Any, Final
 
 import pytest
 
-from protocol.errors import ErrorCode
 from protocol.group_kinds import CLASSIC, CONSUMER, STREAMS, Kind
 from protocol.messages.describe_groups import DescribedGroup, DescribedGroupMember
 from shim.coordinator import Presence
@@ -100,7 +99,7 @@ def test_who_is_awaited() -> None:
     [
         (["g_old-1"], "in ZooKeeper: g_old-1. Stop"),
         (StoreUnavailable("it is away"), "who is in group g in ZooKeeper is not known: it is away$"),
-        ([], "COORDINATOR_LOAD_IN_PROGRESS$"),
+        ([], "what group g has in ZooKeeper is not known: it does not answer$"),
     ],
     ids=["there", "not told", "none"],
 )
@@ -112,11 +111,11 @@ async def test_consumers_in_zookeeper(there: list[str] | StoreUnavailable, told:
             raise there
         return there
 
-    async def not_ready(_: list[str]) -> dict[str, ErrorCode]:
-        return {"g": ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
+    async def ready(_: str) -> None:
+        raise StoreUnavailable("it does not answer")
 
     its: Any = SimpleNamespace(of=lambda _: Whose.SERVED_WITH_STORES)
-    stores: Any = SimpleNamespace(consumers=consumers, not_ready=not_ready)
+    stores: Any = SimpleNamespace(consumers=consumers, ready=ready)
     with pytest.raises(Refused, match=told):
         await Beforehand(its, its, stores).ready("g")
 
