@@ -5,10 +5,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Mapping, Sequence
 from typing import Final
 
+from shim.counted import counted, some_of
 from shim.migration.dual.dual_commit import DualCommit
-from shim.migration.mirror.last_word import say_last_word
+from shim.migration.mirror.last_word import NO_TIME, say_last_word
 from shim.migration.mirror.mirror import Mirror
 from shim.runtime import Runtime
 
@@ -62,8 +64,19 @@ class Feeding:
             self._hand_out()
         if self._mirror.is_on:
             say_last_word(self._runtime, self._mirror)
+        if self._dual_commit is not None and (left := self._dual_commit.outbox.left()):
+            _say_left_in_zookeeper(left)
 
     def close(self) -> None:
         self._mirror.close()
         if self._dual_commit is not None:
             self._dual_commit.outbox.close()
+
+
+def _say_left_in_zookeeper(left: Mapping[str, Sequence[str]]) -> None:
+    which = some_of([f"{some_of(sorted(groups))} ({why or NO_TIME})" for why, groups in left.items()])
+    log.warning(
+        "offsets in ZooKeeper may not be those of the log: %s: %s",
+        counted(sum(map(len, left.values())), "group"),
+        which,
+    )

@@ -21,14 +21,15 @@ Waiting = list[asyncio.Future[None]]
 
 class Lane:
     """``take`` is a turn, and raises :class:`StoreError`. ``said``: told what turns fail of when that is something else
-    than before, as (before, now), "" for nothing. ``over``: nothing is left to be done, and nobody holds it.
+    than before, as (before, now), "" for nothing, None where they are given up. ``over``: nothing is left to be done,
+    and nobody holds it.
     """
 
     def __init__(
         self,
         group: str,
         take: Callable[[str], Awaitable[None]],
-        said: Callable[[str, str], None],
+        said: Callable[[str, str | None], None],
         over: Callable[[], None],
     ) -> None:
         self.why = ""
@@ -83,7 +84,7 @@ class Lane:
         """What there is to be done need not be any more, and whoever waits is told so; what comes from here on has
         its turn when the one under way has ended."""
         self._touched_at = self._begun_with = None
-        self._say("")
+        self._say(None)
         if self._task is not None and not self._given_up:
             self._given_up = True
             self._task.cancel()
@@ -136,9 +137,9 @@ class Lane:
             return StoreUnavailable(f"group {self._group}: the turn broke off")
         return None
 
-    def _say(self, why: str) -> None:
-        before, self.why = self.why, why
-        if before != why:
+    def _say(self, why: str | None) -> None:
+        before, self.why = self.why, why or ""
+        if before != self.why:
             self._said(before, why)
 
     def _gone(self) -> StoreError:
@@ -159,7 +160,7 @@ class Lane:
 
     def _look(self) -> None:
         if self._task is None and not self._holders:
-            self._say("")
+            self._say(None)
             self._over()
 
 

@@ -86,6 +86,14 @@ class Outbox:
         async with self._lane(group).alone():
             yield
 
+    def left(self) -> dict[str, list[str]]:
+        """Groups with changes that are not there, by what is in the way; "" where nothing has failed."""
+        found: dict[str, list[str]] = {}
+        for group, lane in self._lanes.items():
+            if lane.since is not None:
+                found.setdefault(lane.why, []).append(group)
+        return found
+
     def forget(self, group: str) -> None:
         """The store is not to have the group any more. Whoever waits is told :class:`StoreUnavailable`. A turn that is
         under way is broken off, and whether it has written anything nobody knows; :meth:`alone` waits for its end."""
@@ -117,13 +125,14 @@ class Outbox:
     def _over(self, group: str) -> None:
         self._lanes.pop(group, None)
 
-    def _said(self, before: str, now: str) -> None:
-        """A line for each kind of trouble, however many groups have it, and not again while any of them has."""
+    def _said(self, before: str, now: str | None) -> None:
+        """A line for each kind of trouble, however many groups have it, and not again while any of them has. That the
+        last one is given up, as at a stop, does not make the store well."""
         if before:
             self._failing[before] -= 1
             if not self._failing[before]:
                 del self._failing[before]
-                if not self._failing and not now and not self._closed:  # what is given up at the end is not there
+                if not self._failing and now == "":
                     log.info("%s are kept up again", self._title)
         if now:
             self._failing[now] += 1

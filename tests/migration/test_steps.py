@@ -16,6 +16,7 @@ from protocol.errors import ErrorCode
 from protocol.messages import offset_commit
 from protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from shim.demo.parts import Broker, ZooKeeper
+from tests.admin.live.running import offset_shim
 from tests.conftest import TopicFactory
 from tests.migration.test_changing_hands import Administered, Member, administered
 from tests.migration.test_first_contact import TIMEOUT_S
@@ -364,6 +365,25 @@ def test_zookeeper_away(group: Group, zookeeper: ZooKeeper) -> None:
         zookeeper.start()
     wait_until(lambda: _or_none(group.in_zookeeper) == [500, 11, 12], "it has not come there")
     wait_until(lambda: group.at.status(group.name)["lag_seconds"] is None, "it is behind")
+
+
+def test_what_zookeeper_has_is_not_known(group: Group, zookeeper: ZooKeeper) -> None:
+    """Where it is right a reset is refused, and the shim says at its end which groups lack something there."""
+    done(group.at.migrate("start", group.name))
+    zookeeper.stop()
+    try:
+        look = ("groups", "reset", group.name, "--to-latest", "--all-topics", "--dry-run", "--admin", group.at.address)
+        wait_until(lambda: group.at.status(group.name)["alarm"], "nobody has noticed")
+        refused = offset_shim(*look)
+        assert f"Error: what group {group.name} has in ZooKeeper is not known: " in refused.stderr
+        with pytest.raises(KafkaException):
+            group.commit(0, 500)
+        assert group.at.shim.stop() == 0
+    finally:
+        zookeeper.start()
+    last = f"WARNING offsets in ZooKeeper may not be those of the log: 1 group: {group.name} ("
+    assert last in group.at.shim.log()
+    assert "offsets in ZooKeeper are kept up again" not in group.at.shim.log(), "they are not"
 
 
 def _or_none(look: Callable[[], list[int]]) -> list[int] | None:

@@ -6,7 +6,7 @@ import asyncio
 import random
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Final
 
 import pytest
@@ -221,10 +221,11 @@ async def test_after_the_end_nothing_is_fed(store: Store, outbox: Outbox) -> Non
     assert outbox.lagging == 0
 
 
-async def test_at_the_end_nothing_is_kept_up_again(
-    store: Store, outbox: Outbox, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize("end", [lambda outbox: outbox.forget("g"), Outbox.close], ids=["forgotten", "closed"])
+async def test_what_is_given_up_is_not_kept_up_again(
+    store: Store, outbox: Outbox, end: Callable[[Outbox], None], caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Last of all it was said so, of a store that was away."""
+    """The last that was said at a stop was so, of a store that was away."""
     caplog.set_level("INFO")
     store.failures = [StoreUnavailable("away")]
     outbox.touch("g")
@@ -236,7 +237,7 @@ async def test_at_the_end_nothing_is_kept_up_again(
     outbox.touch("g")
     store.let_through.release()
     await until(lambda: outbox.why("g"))
-    outbox.close()
+    end(outbox)
     await until(lambda: not list(outbox))
     assert caplog.messages == [*told, told[0]]
 

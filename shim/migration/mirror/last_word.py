@@ -14,7 +14,7 @@ from shim.runtime import Runtime
 log = logging.getLogger(__name__)
 
 _KEPT: Final = "the cluster keeps other offsets, as `migrate status` has told"
-_NO_TIME: Final = "there was no time to write them"
+NO_TIME: Final = "there was no time to write them"
 _NOT_COMPARED: Final = "they were loaded, and not compared yet"
 
 
@@ -51,7 +51,7 @@ def say_last_word(runtime: Runtime, mirror: Mirror) -> None:
 def _why_not(mirror: Mirror, group: str) -> str:
     """What the cluster has of it is not what the log has, or may not be; "" where it is."""
     if mirror.lag_seconds(group) is not None:
-        return mirror.why(group) or _NO_TIME
+        return mirror.why(group) or NO_TIME
     if not mirror.is_compared(group):
         return _NOT_COMPARED
     return _KEPT if mirror.alarm(group) else ""
