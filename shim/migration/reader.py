@@ -39,13 +39,13 @@ class GroupReader:
         return self.coordinator(group).step_of(group) if self._placements.of(group) in SERVED else None
 
     def too_early(self, group: str) -> str:
-        """Why it cannot go into other hands yet, said of it; "" where nothing of another shim's is on its way."""
+        """Why it cannot go into other hands yet, said of it; "" where nothing of before is on its way."""
         seconds = self._placements.may_arrive_seconds(group)
         if seconds <= 0:
             return ""
         return (
-            "is at this shim since a moment ago, and what another one has sent to the cluster for it may be done there "
-            f"yet: try again in {math.ceil(seconds)} s"
+            "is at this shim since a moment ago, and what was sent to the cluster for it before, by this shim or by "
+            f"another, may be done there yet: try again in {math.ceil(seconds)} s"
         )
 
     async def own_offsets(self, group: str) -> Committed:

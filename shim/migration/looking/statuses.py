@@ -125,7 +125,8 @@ class Statuses:
 def not_heard_of(group: str) -> NotKnown:
     """To be raised."""
     return NotKnown(
-        f"this shim has not heard of a group {group} yet (`migrate plan` shows what there is to be started)"
+        f"this shim has not heard of a group {group} yet (`groups list` shows those that it knows, `migrate plan` what "
+        "could be started)"
     )
 
 
