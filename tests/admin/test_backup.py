@@ -80,7 +80,7 @@ def test_where_there_is_something_nothing_is_done(data_dir: Path, tmp_path: Path
     target.mkdir()
     result = log_in_a_process("backup", "--data-dir", data_dir, target)
     assert result.status == 2
-    assert result.stderr == f"Error: {target}: File exists\n"
+    assert result.stderr == f"Error: {target} is there already: name a folder that is not, or take that one away\n"
     assert list(target.iterdir()) == []
 
 

@@ -236,7 +236,7 @@ def test_folders_that_are_there_are_left_alone(data_dir: Path, exported: Path) -
     before = contents(exported)
     result = log("export", "--data-dir", data_dir, "--to-folder", exported)
     assert result.status == 2
-    assert "File exists" in result.stderr
+    assert f"Error: {exported} is there already: " in result.stderr
     assert contents(exported) == before
 
 
@@ -259,7 +259,7 @@ def test_half_an_export_is_none(data_dir: Path, tmp_path: Path) -> None:
     killed.mkdir()
     result = log("export", "--data-dir", data_dir, "--to-folder", target)
     assert (result.status, result.stdout) == (2, "")
-    assert f"{killed}: File exists" in result.stderr
+    assert f"Error: {killed} is there already: " in result.stderr
     assert not target.exists()
 
 

@@ -68,7 +68,7 @@ def back_up(
     """Makes ``target``, which must not exist; it has its name only when it is whole and was read back. ``reading``: how
     ``source`` is read, in which nothing changes.
 
-    Raises NotDone where one is inside of the other; FileExistsError; CorruptLog for a log that is damaged; BrokenOff
+    Raises NotDone where it does, or one is inside of the other; CorruptLog for a log that is damaged; BrokenOff
     when a partition changes faster than it can be copied; LogError, OSError. A kill leaves ``<target>.unfinished``
     behind.
     """

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -13,7 +12,7 @@ from protocol.own.state_log import STATE_TOPIC
 from protocol.partition import OFFSETS_TOPIC
 from protocol.topic_partition import TopicPartition
 from shim.admin.at_rest.journal import journals_that_count, redo_journal, see_journal
-from shim.admin.errors import BrokenOff
+from shim.admin.errors import BrokenOff, NotDone
 from shim.admin.files_to_read import FilesToRead
 from shim.log import LogError
 from shim.log.directory.data_dir import LOCK_NAME, DataDirLock
@@ -88,10 +87,10 @@ def partition_folders(files: Files, folder: Path) -> dict[TopicPartition, Path]:
 
 
 def refuse_existing(files: Files, paths: Iterable[Path]) -> None:
-    """Raises FileExistsError when there is anything of one of these names."""
+    """Raises NotDone when there is anything of one of these names."""
     for path in paths:
         if files.exists(path):
-            raise FileExistsError(errno.EEXIST, "there is something already", str(path))
+            raise NotDone(f"{path} is there already: name a folder that is not, or take that one away")
 
 
 def read_data_dir(files: Files, path: Path) -> DataDir:

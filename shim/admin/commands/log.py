@@ -83,5 +83,5 @@ def log_commands() -> None:
     \b
     offset-shim log verify --data-dir /var/lib/offset-shim
     offset-shim log dump --data-dir /var/lib/offset-shim --group billing
-    offset-shim log backup /backup/offset-shim --data-dir /var/lib/offset-shim
+    offset-shim log backup /backup/offset-shim-2026-11-21 --data-dir /var/lib/offset-shim
     """

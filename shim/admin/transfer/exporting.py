@@ -67,7 +67,7 @@ def export_to_folders(
     groups has an empty segment. It has its name only when it is whole: half of it looks as all of a smaller one does.
 
     Records are of ``now_ms``; their values say what was committed when. Keys are of version 1, values of 3, or
-    1 where there is an expire timestamp: as brokers write them. Raises FileExistsError, nothing having been written;
+    1 where there is an expire timestamp: as brokers write them. Raises NotDone, nothing having been written;
     OSError. A kill leaves ``<folder>.unfinished`` behind.
     """
     unfinished = folder.with_name(folder.name + _UNFINISHED)
