@@ -182,7 +182,8 @@ class RunningShim:
             if connected and isinstance(error, ConnectionError):
                 raise self._is_no_shim(", or a shim that is ending: the connection was closed") from error
             raise NotDone(
-                f"no shim answers at {self.address}: {reason_of(error)}. Does it run, with --admin {self.address}?"
+                f"no shim answers at {self.address}: {reason_of(error)}. Does one run, with `serve --admin "
+                f"{self.address}`? If that is elsewhere, name it here with --admin"
             ) from error
         except http.client.HTTPException as error:
             connection.close()

@@ -73,9 +73,7 @@ def _moved(shim: RunningShim, to: str) -> Any:
         click.echo("stopped looking; the shim goes on, and the same command watches it again", err=True)
         sys.exit(SOMETHING_WRONG)
     except NotDone as error:
-        why = str(error).removesuffix("?")
-        end = "?" if why != str(error) else "."
-        raise BrokenOff(f"{why}{end} Partitions were being moved: once it runs, give this command again") from error
+        raise BrokenOff(f"{error}. Partitions were being moved: once it runs, give this command again") from error
     return found
 
 

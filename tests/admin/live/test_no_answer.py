@@ -129,7 +129,10 @@ def test_what_the_shim_does_not_take(admin: str) -> None:
 @pytest.mark.parametrize("command", [["groups", "list"], ["groups", "describe", "g"], ["migrate", "start", "g"]])
 def test_no_shim_there(command: list[str]) -> None:
     address = f"127.0.0.1:{free_port()}"
-    expected = f"Error: no shim answers at {address}: Connection refused. Does it run, with --admin {address}?\n"
+    expected = (
+        f"Error: no shim answers at {address}: Connection refused. Does one run, with `serve --admin {address}`? "
+        "If that is elsewhere, name it here with --admin\n"
+    )
     assert offset_shim(*command, "--admin", address) == (2, "", expected)
 
 
@@ -448,14 +451,12 @@ def test_where_a_log_is_that_is_not_moved(log: str, where: str) -> None:
 
 
 def test_a_shim_that_is_gone_amid_a_move(monkeypatch: pytest.MonkeyPatch) -> None:
-    port = free_port()
-
     def change(self: admin_client.RunningShim, path: str, wanted: object, look: str) -> object:
         return {"partitions": [{"log": "local"}], "to": "kafka", "turn": 1}
 
     monkeypatch.setattr(admin_client.RunningShim, "change", change)
-    told = offset_shim("log", "move", "--to", "kafka", "--admin", f"127.0.0.1:{port}")
+    told = offset_shim("log", "move", "--to", "kafka", "--admin", f"127.0.0.1:{free_port()}")
     assert told.status == 1
     assert told.stderr.endswith(
-        f"with --admin 127.0.0.1:{port}? Partitions were being moved: once it runs, give this command again\n"
+        "name it here with --admin. Partitions were being moved: once it runs, give this command again\n"
     )
