@@ -63,7 +63,8 @@ def audit_command(json_wanted: bool, master: str | None, conf: tuple[str, ...], 
     Spark reads the places (each task some groups, with connections of its own), joins them by group, topic and
     partition, and says of each pair of places whether the one is equal, behind, ahead, missing or only here. What
     differs is looked at again before it is called a difference. What there is nothing to compare with is in no total,
-    and is named with the reason. Nothing is changed anywhere.
+    and is named with the reason. No offset is changed; a shim with a ZooKeeper notes whose a group is that it has not
+    heard of.
 
     Exit status: 0 all agree, 1 something differs, or could not be read, 2 bad
     usage, or it could not be found out.

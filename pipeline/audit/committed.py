@@ -1,5 +1,6 @@
 """What the groups of a cluster have committed, at the brokers or through the shim, which answers for its own groups and
-passes the others' requests on. Reading decides nothing about a group: the shim does not take one up for it."""
+passes the others' requests on. The shim takes no group up for being read; with a ZooKeeper it notes whose one is
+that the cluster has."""
 
 from __future__ import annotations
 
