@@ -343,6 +343,24 @@ def test_what_it_wrote_to_what_somebody_had_deleted_before_a_client_deleted_the_
     virtual_time.run(lived())
 
 
+def test_what_it_wrote_before_a_client_deleted_once_more_what_there_is_none_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of that no record tells."""
+
+    async def lived() -> None:
+        async with at_kafka_dual(tmp_path, BOTH_HAD) as at:
+            await at.shim.does(at.shim.delete(GROUP, [0]))
+            await asyncio.sleep(SOON)
+            assert (at.log, at.stands(0)) == ({}, None)
+            at.shim.ensemble.lose()
+            at.consumer(0, LAST)
+            await _is_back_and_a_client_deletes(at, monkeypatch)
+            assert (at.log, at.stands(0)) == ({}, None)
+
+    virtual_time.run(lived())
+
+
 @pytest.mark.parametrize("again", [False, True], ids=["it is newer", "a client has deleted that once more"])
 def test_what_it_created_where_nobody_told_the_shim_that_its_own_deletion_was_done(
     again: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

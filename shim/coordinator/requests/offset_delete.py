@@ -61,6 +61,8 @@ def _delete(
             key = OffsetCommitKey(group.group_id, topic.name, partition)
             if offsets.has(*key):
                 write_tombstone(decision, key, OFFSET_DELETED, caller)
+            else:
+                offsets.moved.note_deleted(*key)
     return OffsetDeleteResponseTopic(
         topic.name, tuple(OffsetDeleteResponsePartition(p.partition_index, error) for p in topic.partitions)
     )

@@ -90,6 +90,11 @@ class Moved:
         if before is None or before.offset != offset:
             self.groups[group].add((topic, partition))
 
+    def note_deleted(self, group: str, topic: str, partition: int) -> None:
+        """There was none to delete, so that nothing of it is to be seen."""
+        if group in self.groups:
+            self.groups[group].add((topic, partition))
+
     def leave_out(self, group: str, topic: str, partition: int) -> None:
         """It has what it was to be told of."""
         if group in self.groups:
