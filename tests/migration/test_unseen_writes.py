@@ -361,6 +361,19 @@ def test_what_it_wrote_before_a_client_deleted_once_more_what_there_is_none_of(
     virtual_time.run(lived())
 
 
+def test_what_it_writes_behind_such_a_deletion_is_newer(tmp_path: Path) -> None:
+    async def lived() -> None:
+        async with at_kafka_dual(tmp_path, BOTH_HAD) as at:
+            for _ in range(2):
+                await at.shim.does(at.shim.delete(GROUP, [0]))
+                await asyncio.sleep(SOON)
+            at.consumer(0, LAST)
+            await asyncio.sleep(SOON)
+            assert (at.log, at.stands(0)) == ({0: LAST}, LAST)
+
+    virtual_time.run(lived())
+
+
 @pytest.mark.parametrize("again", [False, True], ids=["it is newer", "a client has deleted that once more"])
 def test_what_it_created_where_nobody_told_the_shim_that_its_own_deletion_was_done(
     again: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

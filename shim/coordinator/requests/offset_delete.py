@@ -62,7 +62,7 @@ def _delete(
             if offsets.has(*key):
                 write_tombstone(decision, key, OFFSET_DELETED, caller)
             else:
-                offsets.moved.note_deleted(*key)
+                offsets.note_deleted(*key)
     return OffsetDeleteResponseTopic(
         topic.name, tuple(OffsetDeleteResponsePartition(p.partition_index, error) for p in topic.partitions)
     )

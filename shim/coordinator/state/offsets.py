@@ -60,8 +60,8 @@ class Before:
 
 class Moved:
     """Of some groups, the offsets that have become others since somebody took them from here, whatever they are by now:
-    nothing else tells of an offset that has gone on and come back. The same once more is no move, nor is a deletion,
-    which is there to be seen."""
+    nothing else tells of an offset that has gone on and come back. The same once more is no move, nor is a deletion
+    of something, which is there to be seen."""
 
     def __init__(self) -> None:
         self.groups: dict[str, set[tuple[str, int]]] = {}
@@ -90,11 +90,6 @@ class Moved:
         if before is None or before.offset != offset:
             self.groups[group].add((topic, partition))
 
-    def note_deleted(self, group: str, topic: str, partition: int) -> None:
-        """There was none to delete, so that nothing of it is to be seen."""
-        if group in self.groups:
-            self.groups[group].add((topic, partition))
-
     def leave_out(self, group: str, topic: str, partition: int) -> None:
         """It has what it was to be told of."""
         if group in self.groups:
@@ -117,6 +112,13 @@ class Offsets:
         self.in_force: dict[str, None] = {}
         """Groups of which transactions have put something in force. For nobody, as ``before`` and ``moved`` are, until
         somebody's own takes its place."""
+
+    def note_deleted(self, group: str, topic: str, partition: int) -> None:
+        """Somebody has deleted it, and there was none. No record tells of that, and it is a move all the same: it is to
+        be looked for now, so that what is written later is not taken for older."""
+        if group in self.moved.groups:
+            self.moved.groups[group].add((topic, partition))
+            self.touched[group] = None
 
     # -- records
 
