@@ -18,8 +18,11 @@ from protocol.commit_rows import OFFSET_AT, REST_SIZE, ROW_SIZE, CommitRows
 from protocol.records.varints import LANES, ONE_BYTE_BELOW, SMALL, TWO_BYTES_BELOW, ZIGZAG, zigzag
 
 _NO_DELTA: Final = b"\x00\x00"  # record attributes, timestamp delta
+_NO_HEADERS: Final = b"\x00"
+_NULL: Final = zigzag(-1)
 _NO_DELTA_SIZE: Final = len(_NO_DELTA)
-_RECORD_OVERHEAD: Final = len(_NO_DELTA) + 2 * 5  # and length and offset delta, of five bytes at most
+RECORD_OVERHEAD: Final = len(_NO_DELTA) + 2 * 5
+"""Bytes of a record in a batch before what a run has of it, at most: length and offset delta take five."""
 
 # From so many rows on, columns are faster than rows.
 _MANY: Final = 20
@@ -107,6 +110,13 @@ def runs(before: bytes, middle: bytes, after: bytes, rows: CommitRows) -> Sequen
     return (RecordRun(before, middle, after, rows),)
 
 
+def run_of(key: bytes, value: bytes | None) -> bytes:
+    """One record, without headers, as a run; value None is a tombstone."""
+    if value is None:
+        return b"".join((zigzag(len(key)), key, _NULL, _NO_HEADERS))
+    return b"".join((zigzag(len(key)), key, zigzag(len(value)), value, _NO_HEADERS))
+
+
 def frame_runs(each: Sequence[Run], parts: list[bytes | bytearray], delta: int) -> int:
     """Append the records as a batch has them, the first of them at that offset delta; gives the delta after them."""
     for run in each:
@@ -123,4 +133,4 @@ def frame_runs(each: Sequence[Run], parts: list[bytes | bytearray], delta: int) 
 
 def runs_size(each: Sequence[Run], count: int) -> int:
     """An upper bound of the bytes that they take in a batch, ``count`` records."""
-    return sum(map(len, each)) + count * _RECORD_OVERHEAD
+    return sum(map(len, each)) + count * RECORD_OVERHEAD

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Final, NamedTuple, Self, TypeAlias
 
@@ -16,7 +16,7 @@ from shim.log.directory.shares import Share, deal_out
 from shim.log.disk.files import Files
 from shim.log.errors import LogError
 from shim.log.flush import Flusher
-from shim.log.journal.journal_records import EncodedEntry
+from shim.log.journal.journal_records import Place, encoded_waiting
 from shim.log.partition.partition import PartitionLog
 from shim.log.segments.batching import PreparedBatch
 from shim.log.settings import LogSettings
@@ -57,8 +57,8 @@ class MayWait(NamedTuple):
 # What goes into a log, and when: record sets, and the batches that they become.
 _Writes: TypeAlias = list[tuple[PartitionLog, int, Sequence[Appended]]]
 _Prepared: TypeAlias = list[tuple[PartitionLog, int, list[PreparedBatch]]]
-# What waits in a log's place in the journal.
-_Staged: TypeAlias = list[tuple[PartitionLog, EncodedEntry]]
+# What waits, each partition's records.
+_Staged: TypeAlias = list[tuple[PartitionLog, Sequence[bytes]]]
 
 
 class Maintained(NamedTuple):
@@ -185,6 +185,14 @@ class OffsetsLog:
         except KeyError:
             raise ValueError(f"there is no partition {topic}-{partition}") from None
 
+    def _logs_of(self, partitions: Sequence[tuple[str, int]]) -> list[PartitionLog]:
+        """As :meth:`partition_log` gives each, and raises."""
+        if not self._closed:
+            logs = self._partitions
+            with suppress(KeyError):
+                return [logs[partition] for partition in partitions]
+        return [self.partition_log(number, topic) for topic, number in partitions]
+
     def partition_logs(self) -> list[PartitionLog]:
         """Of all topics."""
         return list(self._partitions.values())
@@ -214,23 +222,23 @@ class OffsetsLog:
         for a timestamp beyond 64 bits, but of what waits with others: the time of the first of them counts.
         """
         failed: dict[int, OSError] = {}
-        staged, at_once = self._staged(writes, may_wait)
+        begun: list[Place] = []
+        staged, at_once = self._staged(writes, may_wait, begun)
         try:
             written = self._written(at_once, failed)
+            staged = _left(failed, staged)
+            begins_segment = any(log.begins_segment for log, _, _ in written)
+            is_journaled = self._flushes_first and not begins_segment and self._journaled(written, staged, begun)
+            if not is_journaled:
+                if may_wait is not None and staged:
+                    written = _without(failed, [*written, *self._written_staged(staged, may_wait.timestamp_ms, failed)])
+                failed |= self._flusher.sync([log for log, _, _ in written if self._flushes_first or log.must_sync])
+                staged = _left(failed, staged)
         except BaseException:
             _drop(staged)
             raise
-        if staged and failed:
-            staged = _left(failed, staged)
-        begins_segment = any(log.begins_segment for log, _, _ in written)
-        if self._flushes_first and not begins_segment and self._journaled(written, staged):
-            if may_wait is not None and staged:
-                self._settling.keep([log for log, _ in staged], may_wait.timestamp_ms)
-        else:
-            if may_wait is not None and staged:
-                written = _without(failed, [*written, *self._written_staged(staged, may_wait.timestamp_ms, failed)])
-            synced = [log for log, _, _ in written if self._flushes_first or log.must_sync]
-            failed |= self._flusher.sync(synced)
+        if is_journaled and may_wait is not None and staged:
+            self._settling.keep([log for log, _ in staged], may_wait.timestamp_ms)
         # What one topic has is not acknowledged when another topic has failed: the recovery takes it back.
         if failed:
             written = _without(failed, written)
@@ -257,21 +265,24 @@ class OffsetsLog:
                 written.append(each)
         return _without(failed, written)
 
-    def _staged(self, writes: Sequence[PartitionWrite], may_wait: MayWait | None) -> tuple[_Staged, _Writes]:
-        """What can wait, for the journal, and the rest. Raises as :meth:`write` does."""
-        at_once = [(self.partition_log(write[0], write[3]), write[2], write[1]) for write in writes]
-        logs = [log for log, _, _ in at_once]
+    def _staged(
+        self, writes: Sequence[PartitionWrite], may_wait: MayWait | None, begun: list[Place]
+    ) -> tuple[_Staged, _Writes]:
+        """What can wait, for the journal, and the rest. ``begun``: as :meth:`PartitionLog.stage` has it. Raises as
+        :meth:`write` does."""
+        logs = self._logs_of([(write[3], write[0]) for write in writes])
+        at_once = [(log, write[2], write[1]) for log, write in zip(logs, writes, strict=True)]
         staged: _Staged = []
         if may_wait is None:
             _check_named_once(logs)
             return staged, at_once
         topic, timestamp_ms, records = may_wait
-        waiting = [self.partition_log(number, topic) for number in records]
+        waiting = self._logs_of([(topic, number) for number in records])
         _check_named_once([*logs, *waiting])
         for log, its in zip(waiting, records.values(), strict=True):
-            entry = log.stage(its, timestamp_ms)
-            if entry is not None:
-                staged.append((log, entry))
+            runs = log.stage(its, timestamp_ms, begun)
+            if runs is not None:
+                staged.append((log, runs))
             else:
                 at_once.append((log, timestamp_ms, its))
         return staged, at_once
@@ -288,12 +299,14 @@ class OffsetsLog:
                 written.append((log, timestamp_ms, []))
         return _without(failed, written)
 
-    def _journaled(self, written: _Prepared, staged: _Staged) -> bool:
+    def _journaled(self, written: _Prepared, staged: _Staged, begun: Sequence[Place]) -> bool:
         """Has the journal make durable what was written, and what is to wait. False when it could not."""
         if not written and not staged:
             return True
         entries = [log.journal_entry(batches) for log, _, batches in written]
-        entries += [entry for _, entry in staged]
+        if staged:
+            logs, runs = zip(*staged, strict=True)
+            entries.append(encoded_waiting(logs[0].topic_partition.topic, begun, [log.number for log in logs], runs))
         return self._journal.append(entries)
 
     def settle(self, partition: int, *, topic: str) -> None:
@@ -431,10 +444,12 @@ def _prepared(writes: _Writes, failed: dict[int, OSError]) -> _Prepared:
 
 
 def _left(failed: Mapping[int, OSError], staged: _Staged) -> _Staged:
+    if not failed:
+        return staged
     _drop([each for each in staged if each[0].number in failed])
     return [each for each in staged if each[0].number not in failed]
 
 
 def _drop(staged: _Staged) -> None:
-    for log, _ in staged:
-        log.drop_staged()
+    for log, runs in staged:
+        log.drop_staged(runs)

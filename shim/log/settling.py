@@ -6,7 +6,8 @@ import logging
 from collections.abc import Collection, Iterable
 from typing import Final
 
-from shim.log.journal.journal_records import EncodedEntry, encoded_waiting
+from shim.log.journal.journal_records import EncodedEntry, Place, encoded_waiting
+from shim.log.journal.waiting import MOST_BYTES
 from shim.log.partition.partition import PartitionLog
 
 _WAITING_MS: Final = 1000
@@ -27,9 +28,10 @@ class Settling:
         """That what waits cannot be written."""
 
     def keep(self, logs: Iterable[PartitionLog], timestamp_ms: int) -> None:
-        """The journal has what was staged in these; where that is much it is written."""
+        """The journal has what was staged in these; where much waits it is written."""
         for log in logs:
-            if log.keep_staged():
+            waiting = log.waiting
+            if waiting is not None and waiting.size > MOST_BYTES:
                 self.settle(log)
         if self.due_ms is None:
             self.due_ms = timestamp_ms + _WAITING_MS
@@ -38,9 +40,10 @@ class Settling:
         """What has waited long enough."""
         due = []
         for log in self._logs:
-            since_ms = log.waits_since_ms
-            if since_ms is None:
+            waiting = log.waiting
+            if waiting is None:
                 continue
+            since_ms = waiting.timestamp_ms
             # Those that will be due soon, too: each by itself would be a chore of its own.
             if since_ms + _WAITING_MS // 2 > now_ms:
                 due.append(since_ms + _WAITING_MS)
@@ -50,12 +53,21 @@ class Settling:
 
     def settle_all(self) -> None:
         for log in self._logs:
-            if log.waits_since_ms is not None:
+            if log.waiting is not None:
                 self.settle(log)
 
     def still_waiting(self) -> list[EncodedEntry]:
         """Of partitions that take no writes now, as they are being read back, or the disk is full."""
-        return [encoded_waiting(*entry) for log in self._logs if (entry := log.waiting_entry) is not None]
+        return [
+            encoded_waiting(
+                log.topic_partition.topic,
+                [Place(log.number, *waiting.place, waiting.timestamp_ms)],
+                [log.number],
+                [waiting.runs],
+            )
+            for log in self._logs
+            if (waiting := log.waiting) is not None
+        ]
 
     def settle(self, log: PartitionLog) -> bool:
         """Whether nothing of it waits any more."""
@@ -67,4 +79,4 @@ class Settling:
             self._told.add(log)
             return False
         self._told.discard(log)
-        return log.waits_since_ms is None  # it does on while it is being read back
+        return log.waiting is None  # it does on while it is being read back

@@ -23,7 +23,7 @@ from shim.log.disk.checkpoint import RECOVERY_POINT_CHECKPOINT
 from shim.log.disk.files import Files
 from shim.log.disk.layout import segment_name
 from shim.log.journal.journal import JOURNAL_NAME
-from shim.log.journal.journal_records import FIRST, encoded_entry, finish, header_of, id_of, parts_of, read
+from shim.log.journal.journal_records import FIRST, encoded_entry, finish, header_of, id_of, parts_of, read_entries
 from shim.workers_folder import share_folder
 from tests.admin.running import SILENT, TIMESTAMP, commit_record, log, served
 from tests.log.faulty_files import FaultyFiles
@@ -85,7 +85,7 @@ def test_verify_and_repair_judge_as_a_start_does(tmp_path: Path, whose: str, los
     (data_dir / LOOSE_FLUSH).write_bytes(b"")
     journal = data_dir / JOURNAL_NAME
     content = journal.read_bytes()
-    entries = list(read(journal, content))
+    entries = list(read_entries(journal, content))
     identity, at = id_of(journal, content), entries[-1]
     assert identity is not None
     parts = parts_of([encoded_entry(at.partition, *at[1:])])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import random
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import islice
 from pathlib import Path
@@ -20,6 +20,7 @@ from protocol.records.batches import (
     encode_batch,
     framed_batch,
 )
+from protocol.records.record_runs import frame_runs
 from protocol.topic_partition import TopicPartition
 from shim.log import flush, settling
 from shim.log.directory.data_dir import DataDir
@@ -30,7 +31,7 @@ from shim.log.disk.layout import segment_name
 from shim.log.disk.names import STAND_IN
 from shim.log.journal import journal, journal_records
 from shim.log.journal import waiting as waiting_log
-from shim.log.journal.journal_records import WaitingEntry
+from shim.log.journal.journal_records import Place, WaitingRecord
 from shim.log.offsets_log import MayWait, OffsetsLog, PartitionWrite
 from shim.log.segments import batching, index
 from shim.log.settings import LogSettings
@@ -344,10 +345,10 @@ class Lives:
 
 def waiting_records(log: OffsetsLog, at: TopicPartition) -> list[tuple[bytes, bytes | None]]:
     """Those that could not be written to the segment yet."""
-    entry = log.partition_log(at.partition, topic=at.topic).waiting_entry
-    if entry is None:
+    waiting = log.partition_log(at.partition, topic=at.topic).waiting
+    if waiting is None:
         return []
-    return [(record.key or b"", record.value) for record in decoded(entry)]
+    return [(record.key or b"", record.value) for record in decoded(waiting.runs, waiting.place.offset)]
 
 
 class DataDirLives:
@@ -403,19 +404,17 @@ def with_journal(content: dict[Path, bytes]) -> dict[Path, bytes]:
     """The files as a start makes them: what the journal has of the newest segments is in these."""
     redone = dict(content)
     placed: list[tuple[TopicPartition, int, int, bytes]] = []
-    waiting: dict[tuple[TopicPartition, int, int, int], list[WaitingEntry]] = {}
+    waiting: dict[tuple[TopicPartition, Place], list[bytes]] = {}
     for entry in journal_records.read(Path(), content.get(JOURNAL, b"")):
-        if isinstance(entry, WaitingEntry):
-            waiting.setdefault((*entry[:3], entry.first_offset), []).append(entry)
+        if isinstance(entry, WaitingRecord):
+            waiting.setdefault((entry.partition, entry.place), []).append(entry.run)
         else:
             placed.append((entry.partition, entry.base_offset, entry.position, entry.data))
-    for (at, base_offset, position, first_offset), entries in waiting.items():
-        records = [record for entry in entries for record in decoded(entry)]
-        if [record.offset for record in records] == list(range(first_offset, first_offset + len(records))):
-            batch = encode_batch(first_offset, [(r.key, r.value) for r in records], entries[0].timestamp_ms)
-            stands = content.get(DATA_DIR / str(at) / segment_name(base_offset), b"")[position:]
-            if not has_all(stands, first_offset, len(records)):
-                placed.insert(0, (at, base_offset, position, batch))
+    for (at, (_, base_offset, position, first_offset, timestamp_ms)), runs in waiting.items():
+        batch = encode_batch(first_offset, [(r.key, r.value) for r in decoded(runs, first_offset)], timestamp_ms)
+        stands = content.get(DATA_DIR / str(at) / segment_name(base_offset), b"")[position:]
+        if not has_all(stands, first_offset, len(runs)):
+            placed.insert(0, (at, base_offset, position, batch))
     for partition, base_offset, position, data in placed:
         folder = DATA_DIR / str(partition)
         newest = max((path for path in content if path.parent == folder and path.suffix == ".log"), default=None)
@@ -425,9 +424,9 @@ def with_journal(content: dict[Path, bytes]) -> dict[Path, bytes]:
     return redone
 
 
-def decoded(entry: WaitingEntry) -> list[Record]:
-    count = entry.next_offset - entry.first_offset - entry.delta
-    return decode_records(framed_batch(entry.first_offset, count, [entry.data], entry.timestamp_ms)[0])
+def decoded(runs: Sequence[bytes], first_offset: int) -> list[Record]:
+    parts: list[bytes | bytearray] = []
+    return decode_records(framed_batch(first_offset, frame_runs(runs, parts, 0), parts, 0)[0])
 
 
 def has_all(stands: bytes, first_offset: int, count: int) -> bool:

@@ -15,7 +15,6 @@ from protocol.own.record_sets import EndOfTransaction, Runs
 from protocol.records.batches import batches, decode_records
 from shim.log import LogSettings, MayWait, OffsetsLog, PartitionWrite
 from shim.log.journal import journal as journal_module
-from shim.log.journal import journal_records
 from shim.log.journal.journal import JOURNAL_NAME
 from shim.log.journal.journal_records import read_entries
 from shim.log.journal.waiting import MOST_BYTES
@@ -354,18 +353,3 @@ def test_another_topic_that_fails_takes_what_was_staged_with_it(data_dir: Path, 
     for topic in ("history", "__consumer_offsets"):
         assert [record.key for record in log.recover(0, topic=topic)] == [b"1"]
     log.close()
-
-
-# --- versions --------------------------------------------------------------------------------------------------------
-
-
-def test_a_journal_of_the_version_before_is_read(
-    data_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with monkeypatch.context() as before:
-        before.setattr(journal_records, "_MAGIC", b"OSJRNL\x00\x01")
-        log = opened(data_dir)
-        assert log.write([write(0, one("a"))]) == {}
-        crashed = after_a_crash(data_dir, of_the_machine=True)
-        log.close()
-    assert recovered(crashed) == [b"a"]

@@ -17,15 +17,15 @@ from shim.log.journal import waiting as waiting_module
 from shim.log.journal.journal import JOURNAL_NAME, Journal
 from shim.log.journal.journal_records import (
     JournalEntry,
-    WaitingEntry,
+    Place,
+    WaitingRecord,
     encoded_entry,
     encoded_waiting,
-    entries_of,
+    id_of,
     read_entries,
     read_waiting,
+    records_of,
 )
-from shim.log.journal.waiting import Waiting, batches_of
-from shim.log.segments.active import LogEnd
 from tests.log.faulty_files import FaultyFiles
 from tests.log.lost_files import LostFiles, PowerFailure
 
@@ -72,9 +72,9 @@ def test_no_more_wait_than_a_start_can_tell_from_what_stands_there(tmp_path: Pat
             acknowledged.append(f"{number}")
         else:
             values(log)
-    entry = log.partition_log(0, topic=TOPIC).waiting_entry
-    assert entry is not None
-    assert waiting_module.MOST_BYTES < len(entry.data) <= 2 * waiting_module.MOST_BYTES
+    waiting = log.partition_log(0, topic=TOPIC).waiting
+    assert waiting is not None
+    assert waiting_module.MOST_BYTES < len(waiting.batch().data) <= 2 * waiting_module.MOST_BYTES
     files.heal()
     files.fail("fdatasync", errno.EIO, JOURNAL_NAME)  # and the segment takes it now
     for key in ("more", "last"):
@@ -212,27 +212,48 @@ def test_none_waits_for_the_first_batch_of_a_segment(tmp_path: Path) -> None:
     partition = log.partition_log(0, topic=TOPIC)
     partition.roll(NOW)
     assert log.write(*waits("second")) == {}
-    assert partition.waits_since_ms is None
+    assert partition.waiting is None
     assert partition.recovery_point == 2
     assert log.write(*waits("third")) == {}
-    assert partition.waiting_entry is not None
+    assert partition.waiting is not None
     log.close()
 
 
-def test_what_comes_behind_a_gap_is_no_part_of_a_batch() -> None:
-    at, place = TopicPartition(TOPIC, 0), LogEnd(0, 100, 7)
-    waiting = Waiting(at, place, NOW, 1 << 20)
-    entries = []
-    for key in (b"one", b"two", b"three"):
-        parts = waiting.stage([[(key, b"")]])
-        assert parts is not None
-        entry = b"".join(parts)
-        entries += [each for each in entries_of(entry, 0, len(entry)) if isinstance(each, WaitingEntry)]
-        waiting.keep()
-    assert [each.batch for each in batches_of(entries)] == [waiting.batch()]
-    (first,) = batches_of([entries[0], entries[2]])
-    assert (first.batch.base_offset, first.batch.next_offset) == (7, 8)
-    assert not list(batches_of(entries[1:]))
+@pytest.mark.parametrize("damaged", [None, 0, 1, 2, 3])
+def test_what_comes_behind_a_gap_is_no_part_of_a_batch_until_there_is_another_place(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, damaged: int | None
+) -> None:
+    """``damaged``: which of the journal's records."""
+    journal = Journal(Files(), tmp_path)
+    journal.begin_anew()
+    places = {number: Place(number, 0, 100 + number, 7, NOW) for number in (0, 1)}
+    for begun, numbers, runs in (
+        ([places[0]], [0], [[b"a0"]]),
+        ([places[1]], [0, 1], [[b"b0", b"c0"], [b"b1"]]),
+        ([], [1, 0], [[b"c1"], [b"d0"]]),
+        ([places[0]._replace(position=200)], [0], [[b"e0"]]),
+    ):
+        assert journal.append([encoded_waiting(TOPIC, begun, numbers, runs)])
+    journal.close()
+    path = tmp_path / JOURNAL_NAME
+    content = path.read_bytes()
+    if damaged is not None:
+        _, end = list(records_of(path, content, id_of(path, content)))[damaged]
+        content = content[: end - 1] + b"\xff" + content[end:]
+    found = [(each.place.position, each.run) for each in read_waiting(path, content)]
+    first, second, third = [(100, b"a0")], [(100, b"b0"), (100, b"c0"), (101, b"b1")], [(101, b"c1"), (100, b"d0")]
+    fourth = [(200, b"e0")]
+    assert (
+        found
+        == {
+            None: [*first, *second, *third, *fourth],
+            0: [second[2], third[0], *fourth],
+            1: [*first, *fourth],
+            2: [*first, *second, *fourth],
+            3: [*first, *second, *third],
+        }[damaged]
+    )
+    assert ("of what waited in history some is in no sound record" in caplog.text) is (damaged in (0, 1))
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -246,16 +267,16 @@ def test_the_name_of_a_journal_that_begins_in_another_file_is_durable_before_it_
     files.sync_directory(Path("/"))
     files.sync_directory(data_dir)
     at = TopicPartition(TOPIC, 0)
-    waiting = WaitingEntry(at, 0, 100, 8, 7, NOW, 0, b"waits")
-    assert journal.append([encoded_waiting(*waiting)])
+    waiting = encoded_waiting(TOPIC, [Place(0, 0, 100, 7, NOW)], [0], [[b"waits"]])
+    assert journal.append([waiting])
     if seed % 2:  # the name cannot be synced at first
         files.error_in = frozenset({"sync_directory"})
         files.errors = dict.fromkeys((files.calls, files.calls + 1), errno.EIO)
         with pytest.raises(OSError, match="Input/output"):
-            journal.begin_anew([encoded_waiting(*waiting)])
+            journal.begin_anew([waiting])
         assert not journal.append([encoded_entry(*JournalEntry(at, 0, 200, 20, b"not durable here"))])
     else:
-        journal.begin_anew([encoded_waiting(*waiting)])
+        journal.begin_anew([waiting])
     entry = JournalEntry(at, 0, 200, 20, b"durable")
     assert journal.append([encoded_entry(*entry)])
     files = files.after_power_failure()
@@ -276,11 +297,11 @@ def test_a_name_that_could_not_be_synced_is_given_anew(relied_on_by: str, seed: 
     files.sync_directory(data_dir)
     at = TopicPartition(TOPIC, 0)
     assert journal.append([encoded_entry(*JournalEntry(at, 0, 200, 20, b"of the file before"))])
-    waiting = WaitingEntry(at, 0, 100, 8, 7, NOW, 0, b"waits")
+    waits_still = WaitingRecord(at, Place(0, 0, 100, 7, NOW), b"waits")
     files.error_in = frozenset({"sync_directory"})
     files.errors = {files.calls: errno.EIO}
     with pytest.raises(OSError, match="Input/output"):
-        journal.begin_anew([encoded_waiting(*waiting)])
+        journal.begin_anew([encoded_waiting(TOPIC, [waits_still.place], [0], [[waits_still.run]])])
     if relied_on_by == "append":
         assert journal.append([])
     else:
@@ -289,7 +310,7 @@ def test_a_name_that_could_not_be_synced_is_given_anew(relied_on_by: str, seed: 
     assert files.open_files == 0
     content = files.after_power_failure().content()[data_dir / JOURNAL_NAME]
     assert list(read_entries(data_dir / JOURNAL_NAME, content)) == []
-    assert read_waiting(data_dir / JOURNAL_NAME, content) == ([] if relied_on_by == "begin_anew" else [waiting])
+    assert read_waiting(data_dir / JOURNAL_NAME, content) == ([] if relied_on_by == "begin_anew" else [waits_still])
 
 
 def test_what_was_staged_in_a_flight_that_failed_is_not_written_with_what_waits(tmp_path: Path) -> None:
@@ -324,7 +345,7 @@ def test_what_a_recovery_writes_while_the_journal_is_written_to_the_segment_is_n
         end = redo(journal, partition, below)
         with pytest.raises(OSError, match="the next step"):  # before the segment is synced
             next(reading)
-        assert log.partition_log(0, topic=TOPIC).waiting_entry is None
+        assert log.partition_log(0, topic=TOPIC).waiting is None
         return end
 
     def heal(journal: Journal) -> None:

@@ -38,7 +38,7 @@ from shim.log.journal.journal_records import (
     RECORD_HEADER_SIZE,
     EncodedEntry,
     JournalEntry,
-    WaitingEntry,
+    WaitingRecord,
     entries_of,
     finish,
     header_of,
@@ -245,7 +245,7 @@ class Journal:
             records = list(records_of(self._path, content, identity))
             if identity is not None and records:
                 self._id, self._end, self._size = identity, records[-1][1], len(content)
-            entries = [entry for record in records for entry in entries_of(content, *record)]
+            entries = list(entries_of(self._path, content, records))
             return write_entries(self._files, self._data_dir, entries, recovery_points)
 
     def close(self) -> None:
@@ -257,7 +257,7 @@ class Journal:
 def write_entries(
     files: Files,
     data_dir: Path,
-    entries: Sequence[JournalEntry | WaitingEntry],
+    entries: Sequence[JournalEntry | WaitingRecord],
     recovery_points: Mapping[TopicPartition, int],
 ) -> Redone:
     """Writes the entries to their segments, durably, where these are active and the entries not below the recovery
@@ -286,10 +286,10 @@ class _Placed(NamedTuple):
     waited: int | None
 
 
-def _placed(entries: Sequence[JournalEntry | WaitingEntry]) -> list[_Placed]:
+def _placed(entries: Sequence[JournalEntry | WaitingRecord]) -> list[_Placed]:
     """Of one partition. A batch of records that waited comes first, and anything that was written to its place later
     behind it."""
-    waited = batches_of([entry for entry in entries if isinstance(entry, WaitingEntry)])
+    waited = batches_of(entry for entry in entries if isinstance(entry, WaitingRecord))
     placed = [
         _Placed(each.base_offset, each.position, each.batch.next_offset, each.batch.data, each.batch.base_offset)
         for each in waited

@@ -5,18 +5,22 @@
     at 0       magic, id of this filling (random), CRC-32C of both
     from 4096  records: CRC-32C of what follows, length of the entries, position of the record, id, entries
     an entry   topic, partition, base offset of the segment, byte position in it, offset after it, the batches' bytes;
-               or, where a bit of the length says so, records that wait for a batch of their own (waiting.py)
+    or         topic, -1, and a flight's records that wait for a batch of their own (waiting.py), of all partitions of
+               the topic: places where such batches begin; partitions, how many records each has, their lengths, they
 
 A record is one of this filling when its id is the header's, it says where it stands, and its CRC is right.
+
+What waits comes to the place that its partition was given last. Where records of the journal are missing in between,
+nobody knows which that is, until it is given another.
 """
 
 from __future__ import annotations
 
 import logging
 import struct
-from collections.abc import Iterable, Iterator
-from functools import cache
-from itertools import chain
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cache, lru_cache
+from itertools import chain, islice
 from pathlib import Path
 from typing import Final, NamedTuple, TypeAlias
 
@@ -27,9 +31,7 @@ from shim.log.errors import LogError
 
 FIRST: Final = 4096
 """Where the first record is."""
-_MAGIC: Final = b"OSJRNL\x00\x02"
-_MAGICS: Final = (b"OSJRNL\x00\x01", _MAGIC)
-"""Those that can be read: in the first there is nothing that waits."""
+_MAGIC: Final = b"OSJRNL\x00\x03"
 _HEADER: Final = struct.Struct(">8s16sI")
 _RECORD: Final = struct.Struct(">IIQ16s")
 RECORD_HEADER_SIZE: Final = _RECORD.size
@@ -37,10 +39,10 @@ RECORD_HEADER_SIZE: Final = _RECORD.size
 _CHECKED_FROM: Final = 4
 _TOPIC: Final = struct.Struct(">H")
 _ENTRY: Final = struct.Struct(">iqqqI")
-_WAITING: Final = struct.Struct(">qqi")  # first offset, timestamp, offset delta: before the bytes of what waits
-_WAITING_ENTRY: Final = struct.Struct(">iqqqIqqi")  # both
-_WAITS: Final = 1 << 31  # the bit of the length
-_WAITING_SIZE: Final = _WAITING.size | _WAITS
+_WAITS: Final = -1  # instead of a partition
+_WAITING: Final = struct.Struct(">iIII")  # that, and how many places, partitions and records
+_PLACE: Final = struct.Struct(">iqqqq")
+_PARTITION: Final = struct.Struct(">i")
 _ID_AT: Final = _RECORD.size - 16
 
 _TOGETHER: Final = 24
@@ -60,19 +62,24 @@ class JournalEntry(NamedTuple):
     data: bytes
 
 
-class WaitingEntry(NamedTuple):
-    """What the journal has of records that wait: ``data``, framed, the first at offset delta ``delta`` of the batch
-    that they come into. Its place is byte ``position`` of the segment of ``base_offset``, its first offset is
-    ``first_offset``, its time ``timestamp_ms``. After these records comes ``next_offset``."""
+class Place(NamedTuple):
+    """Where a batch of records that wait belongs: at byte ``position`` of the segment of ``base_offset``, with the
+    first of them at ``offset``. ``timestamp_ms``: the time of all."""
 
-    partition: TopicPartition
+    partition: int
     base_offset: int
     position: int
-    next_offset: int
-    first_offset: int
+    offset: int
     timestamp_ms: int
-    delta: int
-    data: bytes
+
+
+class WaitingRecord(NamedTuple):
+    """A record that waits, or did; ``run``: from behind its offset delta on. In a partition those of one place follow
+    each other."""
+
+    partition: TopicPartition
+    place: Place
+    run: bytes
 
 
 EncodedEntry: TypeAlias = tuple[bytes, bytes, bytes]
@@ -88,20 +95,21 @@ def encoded_entry(
 
 
 def encoded_waiting(
-    partition: TopicPartition,
-    base_offset: int,
-    position: int,
-    next_offset: int,
-    first_offset: int,
-    timestamp_ms: int,
-    delta: int,
-    data: bytes,
+    topic: str, begun: Sequence[Place], numbers: Sequence[int], runs: Sequence[Sequence[bytes]]
 ) -> EncodedEntry:
-    """Of a :class:`WaitingEntry`."""
-    topic, number = partition
-    size = len(data) + _WAITING_SIZE
-    head = _WAITING_ENTRY.pack(number, base_offset, position, next_offset, size, first_offset, timestamp_ms, delta)
-    return _name(topic), head, data
+    """Of records that wait, those of each partition. ``begun``: the places of those partitions of which these are the
+    first."""
+    counts = list(map(len, runs))
+    records = list(chain.from_iterable(runs))
+    head = _WAITING.pack(_WAITS, len(begun), len(counts), len(records))
+    places = [_PLACE.pack(*place) for place in begun]
+    all_numbers = _numbers(2 * len(counts) + len(records)).pack(*numbers, *counts, *map(len, records))
+    return _name(topic), b"".join((head, *places, all_numbers)), b"".join(records)
+
+
+@lru_cache(1024)
+def _numbers(count: int) -> struct.Struct:
+    return struct.Struct(f">{count}I")
 
 
 def parts_of(entries: Iterable[EncodedEntry]) -> list[bytes]:
@@ -137,15 +145,14 @@ def read_entries(path: Path, content: bytes) -> Iterator[JournalEntry]:
     return (entry for entry in read(path, content) if isinstance(entry, JournalEntry))
 
 
-def read_waiting(path: Path, content: bytes) -> list[WaitingEntry]:
+def read_waiting(path: Path, content: bytes) -> list[WaitingRecord]:
     """What waits in it, or did, in order. Raises LogError for a journal of another version."""
-    return [entry for entry in read(path, content) if isinstance(entry, WaitingEntry)]
+    return [entry for entry in read(path, content) if isinstance(entry, WaitingRecord)]
 
 
-def read(path: Path, content: bytes) -> Iterator[JournalEntry | WaitingEntry]:
+def read(path: Path, content: bytes) -> Iterator[JournalEntry | WaitingRecord]:
     """Both, in order. Raises LogError for a journal of another version."""
-    for record in records_of(path, content, id_of(path, content)):
-        yield from entries_of(content, *record)
+    return entries_of(path, content, records_of(path, content, id_of(path, content)))
 
 
 def records_of(path: Path, content: bytes, identity: bytes | None) -> Iterator[tuple[int, int]]:
@@ -180,7 +187,7 @@ def id_of(path: Path, content: bytes) -> bytes | None:
     if len(content) >= _HEADER.size:
         magic, identity, crc = _HEADER.unpack_from(content)
         if google_crc32c.value(content[: _HEADER.size - 4]) == crc:
-            if magic not in _MAGICS:
+            if magic != _MAGIC:
                 raise LogError(f"{path} is of another version of the program: have that one end in good order first")
             return bytes(identity)
     if len(content) >= FIRST + _RECORD.size:
@@ -208,20 +215,55 @@ def _next_record(content: bytes, position: int, identity: bytes) -> int | None:
     return None
 
 
-def entries_of(content: bytes, position: int, end: int) -> Iterator[JournalEntry | WaitingEntry]:
+def entries_of(
+    path: Path, content: bytes, records: Iterable[tuple[int, int]]
+) -> Iterator[JournalEntry | WaitingRecord]:
     """What stands between these bytes, where :func:`records_of` has found entries."""
-    while position < end:
-        (length,) = _TOPIC.unpack_from(content, position)
-        position += _TOPIC.size
-        topic = content[position : position + length].decode()
-        position += length
-        partition, base_offset, byte, next_offset, size = _ENTRY.unpack_from(content, position)
-        position += _ENTRY.size
-        at, behind = TopicPartition(topic, partition), position + (size & ~_WAITS)
-        if size & _WAITS:
-            first, time_ms, delta = _WAITING.unpack_from(content, position)
-            data = content[position + _WAITING.size : behind]
-            yield WaitingEntry(at, base_offset, byte, next_offset, first, time_ms, delta, data)
-        else:
-            yield JournalEntry(at, base_offset, byte, next_offset, content[position:behind])
-        position = behind
+    places: dict[TopicPartition, Place] = {}
+    expected = FIRST
+    for position, end in records:
+        if position - _RECORD.size != expected:
+            places.clear()
+        expected = end
+        while position < end:
+            (length,) = _TOPIC.unpack_from(content, position)
+            position += _TOPIC.size
+            topic = content[position : position + length].decode()
+            position += length
+            if _PARTITION.unpack_from(content, position)[0] == _WAITS:
+                waiting, position = _waiting_at(content, position, topic, places)
+                if None in waiting:
+                    _logger.warning("%s: of what waited in %s some is in no sound record", path, topic)
+                yield from filter(None, waiting)
+                continue
+            partition, base_offset, byte, next_offset, size = _ENTRY.unpack_from(content, position)
+            position += _ENTRY.size
+            data = content[position : position + size]
+            yield JournalEntry(TopicPartition(topic, partition), base_offset, byte, next_offset, data)
+            position += size
+
+
+def _waiting_at(
+    content: bytes, position: int, topic: str, places: dict[TopicPartition, Place]
+) -> tuple[list[WaitingRecord | None], int]:
+    """The records there, None for those of which nobody knows the place, and where the entry ends. ``places`` gets
+    those that begin in it."""
+    _, begun, partitions, count = _WAITING.unpack_from(content, position)
+    position += _WAITING.size
+    for _ in range(begun):
+        place = Place(*_PLACE.unpack_from(content, position))
+        places[TopicPartition(topic, place.partition)] = place
+        position += _PLACE.size
+    numbers = _numbers(2 * partitions + count)
+    all_numbers = numbers.unpack_from(content, position)
+    position += numbers.size
+    sizes = iter(all_numbers[2 * partitions :])
+    records: list[WaitingRecord | None] = []
+    for number, how_many in zip(all_numbers[:partitions], all_numbers[partitions : 2 * partitions], strict=True):
+        partition = TopicPartition(topic, number)
+        its = places.get(partition)
+        for size in islice(sizes, how_many):
+            run = content[position : position + size]
+            records.append(None if its is None else WaitingRecord(partition, its, run))
+            position += size
+    return records, position

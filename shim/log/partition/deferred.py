@@ -2,9 +2,8 @@
 
 ::
 
-    staged    framed, and on its way into the journal
-    kept      the journal has it: from then on it waits
-    dropped   it was staged, and the journal is not to have it: there is no such thing any more
+    staged    with what waits, and on its way into the journal
+    dropped   it was staged, and is not acknowledged: it does not wait any more
     settled   one batch of all that waited stands in the segment, and counts
 
 Where the journal did not take what was staged it is written at once, with what waits. When what waits is settled is not
@@ -19,9 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from protocol.own.record_sets import Appended
-from protocol.topic_partition import TopicPartition
 from shim.log.errors import LogError, RecoveryNeeded
-from shim.log.journal.journal_records import EncodedEntry, WaitingEntry
 from shim.log.journal.waiting import Waiting
 from shim.log.partition.ends import Ends
 from shim.log.segments.active import ActiveSegment, LogEnd
@@ -33,65 +30,46 @@ _logger = logging.getLogger(__name__)
 
 
 class Deferred:
-    """For who writes to the partition, or recovers it. :attr:`since_ms` and :attr:`entry` may be asked by the one while
-    the other is at it: what they tell of was there a moment before.
+    """For who writes to the partition, or recovers it. :attr:`waiting` may be asked for by the one while the other is
+    at it: what it tells of was there a moment before.
 
     What waits has the end of the log as its place, which nothing else may be written to: so it is settled before, or
     written with it.
     """
 
-    __slots__ = ("_folder", "_settings", "_topic_partition", "waiting")
+    __slots__ = ("_folder", "_settings", "waiting")
 
-    def __init__(self, folder: Path, topic_partition: TopicPartition, settings: LogSettings) -> None:
+    def __init__(self, folder: Path, settings: LogSettings) -> None:
         self._folder = folder
-        self._topic_partition = topic_partition
         self._settings = settings
         self.waiting: Waiting | None = None
-        """With what is staged; None when there is neither. Let go of whole, as another thread may be looking at it."""
+        """None when nothing does. Let go of whole, as another thread may be looking at it."""
 
-    def stage(self, active: ActiveSegment, record_sets: Sequence[Appended], timestamp_ms: int) -> EncodedEntry | None:
-        """Stages records to wait, the first ones for the end of this segment, for :meth:`keep` to follow, or
-        :meth:`drop`, or :meth:`write`. Gives what the journal is to have of them; None where they cannot wait."""
-        waiting = self.waiting
-        if waiting is not None:
-            return waiting.stage(record_sets)
+    def stage(
+        self, active: ActiveSegment, record_sets: Sequence[Appended], timestamp_ms: int
+    ) -> Sequence[bytes] | None:
+        """Stages the first records to wait, for the end of this segment. Gives them as the journal is to have them;
+        None where they cannot wait."""
         if abs(timestamp_ms) > _LAST_MS:
             return None
-        room = active.room_for_more(timestamp_ms, self._settings)
-        waiting = Waiting(self._topic_partition, active.end, timestamp_ms, room)
-        entry = waiting.stage(record_sets)
-        if entry is not None:
+        waiting = Waiting(active.end, timestamp_ms, active.room_for_more(timestamp_ms, self._settings))
+        runs = waiting.take(record_sets)
+        if runs is not None:
             self.waiting = waiting
-        return entry
+        return runs
 
-    def keep(self) -> bool:
-        """The journal has what was staged. Gives whether so many wait that they should be written."""
-        if self.waiting is None:
-            raise RecoveryNeeded(self._folder)
-        return self.waiting.keep()
-
-    def drop(self) -> None:
-        """What was staged is not to be written."""
-        if self.waiting is not None:
-            self.waiting.drop()
-            if self.waiting.is_empty:
+    def drop(self, runs: Sequence[bytes]) -> None:
+        """These, which were staged last, are not acknowledged."""
+        waiting = self.waiting
+        if waiting is not None:
+            if waiting.is_all(runs):
                 self.waiting = None
-
-    @property
-    def entry(self) -> WaitingEntry | None:
-        """What waits, for a journal that begins anew."""
-        waiting = self.waiting
-        return None if waiting is None or waiting.is_empty else waiting.entry()
-
-    @property
-    def since_ms(self) -> int | None:
-        """The timestamp of the first record that waits; None when none does."""
-        waiting = self.waiting
-        return None if waiting is None or waiting.is_empty else waiting.timestamp_ms
+            else:
+                waiting.drop(runs)
 
     def write(self, active: ActiveSegment | None, ends: Ends) -> int:
-        """Writes what waits, and what is staged, which is to be acknowledged. Gives its timestamp. Raises OSError: then
-        it waits on, and nothing has changed."""
+        """Writes what waits, which is to be acknowledged. Gives its timestamp. Raises OSError: then it waits on, and
+        nothing has changed."""
         waiting = self.waiting
         if active is None or waiting is None:
             raise RecoveryNeeded(self._folder)
@@ -108,7 +86,6 @@ class Deferred:
 
     def settle_before_reading(self, active: ActiveSegment | None, ends: Ends) -> None:
         """So that what waits is read, too. Where it cannot be written it waits on: nobody is kept waiting for that."""
-        self.drop()
         if self.waiting is not None and active is not None and active.end == self.waiting.place:
             try:
                 self.settle(active, ends)

@@ -11,7 +11,8 @@ from protocol.topic_partition import TopicPartition
 from shim.log.disk.files import Files
 from shim.log.errors import LogError, RecoveryNeeded, SyncFailed
 from shim.log.journal.journal import Journal
-from shim.log.journal.journal_records import EncodedEntry, WaitingEntry, encoded_entry
+from shim.log.journal.journal_records import EncodedEntry, Place, encoded_entry
+from shim.log.journal.waiting import Waiting
 from shim.log.partition.deferred import Deferred
 from shim.log.partition.ends import Ends
 from shim.log.partition.snapshot import PartitionSnapshots
@@ -32,8 +33,8 @@ class PartitionLog:
     From :meth:`write` to :meth:`acknowledge` the partition counts as failed, so whatever interrupts a write, by
     whatever exception, leaves it refusing writes until it is recovered.
 
-    Or it is :meth:`stage`, the journal's flush of what that gives, and :meth:`keep_staged`: then it is written later,
-    by :meth:`settle` or before whatever else is written.
+    Or it is :meth:`stage`, and the journal's flush of what that gives: then it is written later, by :meth:`settle` or
+    before whatever else is written.
 
     Threads: one writes, and does what is to be done between writes (:meth:`settle`, :meth:`roll`, :meth:`redo`);
     another may :meth:`flush` between writes, and another recovers. A partition that is to be recovered takes no writes,
@@ -77,7 +78,7 @@ class PartitionLog:
         self._roll_older_than_ms: int | None = None
         self._roll_tried_at = -1
         self._closed = ClosedSegments(files, folder)
-        self._deferred = Deferred(folder, topic_partition, settings)
+        self._deferred = Deferred(folder, settings)
         self.snapshots = PartitionSnapshots(files, folder)
         # Held while a flush between writes is under way, and while a recovery begins.
         self._flush_lock = threading.Lock()
@@ -167,24 +168,26 @@ class PartitionLog:
 
     # --- records that wait -------------------------------------------------------------------------------------------
 
-    def stage(self, record_sets: Sequence[Appended], timestamp_ms: int) -> EncodedEntry | None:
-        """What the journal is to have of these, for :meth:`keep_staged` to follow, or :meth:`drop_staged`, or
-        :meth:`write_staged`. None where they cannot wait: they are many, or the segment is to be rolled first, or the
-        log takes no writes.
+    def stage(self, record_sets: Sequence[Appended], timestamp_ms: int, begun: list[Place]) -> Sequence[bytes] | None:
+        """The records of these as the journal is to have them. Where it has not got them :meth:`write_staged` is to
+        follow; where they are not acknowledged :meth:`drop_staged`, before anything else. ``begun`` gets the place of
+        the batch that they come into, where they are the first.
+
+        None where they cannot wait: they are many, or the segment is to be rolled first, or the log takes no writes.
         """
-        active = self._active
+        active, waiting = self._active, self._deferred.waiting
         if active is None or not self._recovered or self._journal is None:
             return None
-        return self._deferred.stage(active, record_sets, timestamp_ms)
+        if waiting is not None:
+            return waiting.take(record_sets)
+        runs = self._deferred.stage(active, record_sets, timestamp_ms)
+        if runs is not None:
+            begun.append(Place(self.number, *active.end, timestamp_ms))
+        return runs
 
-    def keep_staged(self) -> bool:
-        """The journal has what was staged. Gives whether so many wait that they should be written. Raises
-        RecoveryNeeded where nothing was."""
-        return self._deferred.keep()
-
-    def drop_staged(self) -> None:
-        """What was staged is not to be written."""
-        self._deferred.drop()
+    def drop_staged(self, runs: Sequence[bytes]) -> None:
+        """These, which were staged last, are not acknowledged."""
+        self._deferred.drop(runs)
 
     def write_staged(self) -> None:
         """As :meth:`write`, of what waits and what was staged. Raises OSError."""
@@ -200,14 +203,9 @@ class PartitionLog:
                 self._deferred.settle(self._active, self._ends)
 
     @property
-    def waits_since_ms(self) -> int | None:
-        """The timestamp of the first record that waits; None when none does."""
-        return self._deferred.since_ms
-
-    @property
-    def waiting_entry(self) -> WaitingEntry | None:
-        """What waits, for a journal that begins anew."""
-        return self._deferred.entry
+    def waiting(self) -> Waiting | None:
+        """What waits; None when nothing does."""
+        return self._deferred.waiting
 
     # --- durable, and what counts ------------------------------------------------------------------------------------
 
