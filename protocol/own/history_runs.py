@@ -65,6 +65,9 @@ def history_run(group: str, topic: str, rows: CommitRows, time: int, who: Who) -
     Raises EncodeError. The names are to be short, as those of plain commits are: they are kept.
     """
     count = rows.size
+    if count == 1:
+        before_time, before_rows, after = _around_rows(group, topic, who, 1)
+        return b"".join((before_time, _TIME.pack(time), before_rows, rows.raw[:ROW_SIZE], _PLAIN_REST, after))
     if count < _MANY:
         before_time, before_rows, after = _around_rows(group, topic, who, count)
         return b"".join((before_time, _TIME.pack(time), before_rows, _raw(rows), after))
@@ -77,8 +80,6 @@ def history_run(group: str, topic: str, rows: CommitRows, time: int, who: Who) -
 def _raw(rows: CommitRows) -> bytes:
     """A :class:`HistoryRow` for each."""
     raw, stride = rows.raw, rows.stride
-    if rows.size == 1:
-        return raw[:ROW_SIZE] + _PLAIN_REST
     if stride == ROW_SIZE or raw[ROW_SIZE] > _PLAIN_REST[0]:
         # Older versions have no tags, and another length of no metadata behind a row, or nothing.
         return b"".join([raw[at : at + ROW_SIZE] + _PLAIN_REST for at in range(0, len(raw), stride)])

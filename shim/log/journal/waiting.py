@@ -19,7 +19,7 @@ from typing import Final, NamedTuple
 
 from protocol.own.record_sets import Appended, Runs
 from protocol.records.batches import HEADER_SIZE, encoded_size, framed_batch
-from protocol.records.record_runs import RECORD_OVERHEAD, Run, frame_runs, run_of, runs_size
+from protocol.records.record_runs import RECORD_OVERHEAD, frame_runs, run_of, runs_size
 from protocol.topic_partition import TopicPartition
 from shim.log.journal.journal_records import WaitingRecord
 from shim.log.segments.active import LogEnd
@@ -45,15 +45,16 @@ class Waiting:
         self.size = HEADER_SIZE
         """Bytes of the batch, at most."""
 
-    def take(self, record_sets: Sequence[Appended]) -> Sequence[bytes] | None:
+    def take(self, record_sets: Sequence[Appended]) -> list[bytes] | None:
         """The records of these, which wait from now on, too, unless :meth:`drop` follows. None where they cannot: they
         are many, or in a transaction, or none; or so many wait already, since they cannot be written."""
-        runs: Sequence[Run] | None
-        if len(record_sets) == 1 and record_sets[0].__class__ is Runs and len(record_sets[0][0]) == 1:
-            runs = record_sets[0][0]  # nearly always
-            more = len(runs[0]) + RECORD_OVERHEAD
-            if runs[0].__class__ is not bytes:
+        runs: list[bytes] | None
+        if len(record_sets) == 1 and record_sets[0].__class__ is Runs and len(record_sets[0][0]) == 1:  # nearly always
+            (run,) = record_sets[0][0]
+            if not isinstance(run, bytes):
                 return None
+            runs = [run]
+            more = len(run) + RECORD_OVERHEAD
         else:
             runs = _runs_of(record_sets)
             if not runs:
@@ -80,7 +81,7 @@ class Waiting:
         return _batch(self.place.offset, self.runs, self.timestamp_ms)
 
 
-def _runs_of(record_sets: Sequence[Appended]) -> Sequence[bytes] | None:
+def _runs_of(record_sets: Sequence[Appended]) -> list[bytes] | None:
     """Of all of them; None where there are some that cannot wait."""
     runs: list[bytes] = []
     for each in record_sets:
