@@ -20,7 +20,7 @@ from protocol.records.varints import LANES, ONE_BYTE_BELOW, SMALL, TWO_BYTES_BEL
 _NO_DELTA: Final = b"\x00\x00"  # record attributes, timestamp delta
 _NO_HEADERS: Final = b"\x00"
 _NULL: Final = zigzag(-1)
-_NO_DELTA_SIZE: Final = len(_NO_DELTA)
+_BEFORE_RUN: Final = tuple(_NO_DELTA + offset_delta for offset_delta in ZIGZAG)
 RECORD_OVERHEAD: Final = len(_NO_DELTA) + 2 * 5
 """Bytes of a record in a batch before what a run has of it, at most: length and offset delta take five."""
 
@@ -124,9 +124,9 @@ def frame_runs(each: Sequence[Run], parts: list[bytes | bytearray], delta: int) 
             run.frame(parts, delta)
             delta += run.rows.size
             continue
-        offset_delta = ZIGZAG[delta] if delta < SMALL else zigzag(delta)
-        size = _NO_DELTA_SIZE + len(offset_delta) + len(run)
-        parts += (ZIGZAG[size] if size < SMALL else zigzag(size), _NO_DELTA, offset_delta, run)
+        before = _BEFORE_RUN[delta] if delta < SMALL else _NO_DELTA + zigzag(delta)
+        size = len(before) + len(run)
+        parts += (ZIGZAG[size] if size < SMALL else zigzag(size), before, run)
         delta += 1
     return delta
 
