@@ -16,11 +16,10 @@ from shim.log.directory.shares import Share, deal_out
 from shim.log.disk.files import Files
 from shim.log.errors import LogError
 from shim.log.flush import Flusher
-from shim.log.journal.journal_records import Place, encoded_waiting
 from shim.log.partition.partition import PartitionLog
 from shim.log.segments.batching import PreparedBatch
 from shim.log.settings import LogSettings
-from shim.log.settling import Settling
+from shim.log.settling import Settling, Staged, waiting_entry
 
 _BETWEEN_ROLLS_MS: Final = 100
 
@@ -57,8 +56,6 @@ class MayWait(NamedTuple):
 # What goes into a log, and when: record sets, and the batches that they become.
 _Writes: TypeAlias = list[tuple[PartitionLog, int, Sequence[Appended]]]
 _Prepared: TypeAlias = list[tuple[PartitionLog, int, list[PreparedBatch]]]
-# What waits, each partition's records.
-_Staged: TypeAlias = list[tuple[PartitionLog, Sequence[bytes]]]
 
 
 class Maintained(NamedTuple):
@@ -222,13 +219,15 @@ class OffsetsLog:
         for a timestamp beyond 64 bits, but of what waits with others: the time of the first of them counts.
         """
         failed: dict[int, OSError] = {}
-        begun: list[Place] = []
-        staged, at_once = self._staged(writes, may_wait, begun)
+        at_once = self._at_once(writes)
+        staged: Staged = []
         try:
+            if may_wait is not None:
+                self._stage(may_wait, staged, at_once)
             written = self._written(at_once, failed)
             staged = _left(failed, staged)
             begins_segment = any(log.begins_segment for log, _, _ in written)
-            is_journaled = self._flushes_first and not begins_segment and self._journaled(written, staged, begun)
+            is_journaled = self._flushes_first and not begins_segment and self._journaled(written, staged)
             if not is_journaled:
                 if may_wait is not None and staged:
                     written = _without(failed, [*written, *self._written_staged(staged, may_wait.timestamp_ms, failed)])
@@ -238,7 +237,7 @@ class OffsetsLog:
             _drop(staged)
             raise
         if is_journaled and may_wait is not None and staged:
-            self._settling.keep([log for log, _ in staged], may_wait.timestamp_ms)
+            self._settling.journaled([log for log, _ in staged], may_wait.timestamp_ms)
         # What one topic has is not acknowledged when another topic has failed: the recovery takes it back.
         if failed:
             written = _without(failed, written)
@@ -265,29 +264,26 @@ class OffsetsLog:
                 written.append(each)
         return _without(failed, written)
 
-    def _staged(
-        self, writes: Sequence[PartitionWrite], may_wait: MayWait | None, begun: list[Place]
-    ) -> tuple[_Staged, _Writes]:
-        """What can wait, for the journal, and the rest. ``begun``: as :meth:`PartitionLog.stage` has it. Raises as
-        :meth:`write` does."""
+    def _at_once(self, writes: Sequence[PartitionWrite]) -> _Writes:
+        """Raises as :meth:`write` does."""
         logs = self._logs_of([(write[3], write[0]) for write in writes])
-        at_once = [(log, write[2], write[1]) for log, write in zip(logs, writes, strict=True)]
-        staged: _Staged = []
-        if may_wait is None:
-            _check_named_once(logs)
-            return staged, at_once
+        _check_named_once(logs)
+        return [(log, write[2], write[1]) for log, write in zip(logs, writes, strict=True)]
+
+    def _stage(self, may_wait: MayWait, staged: Staged, at_once: _Writes) -> None:
+        """``staged`` gets what can wait, and ``at_once``, where all that cannot is, the rest. Raises as :meth:`write`
+        does."""
         topic, timestamp_ms, records = may_wait
-        waiting = self._logs_of([(topic, number) for number in records])
-        _check_named_once([*logs, *waiting])
-        for log, its in zip(waiting, records.values(), strict=True):
-            runs = log.stage(its, timestamp_ms, begun)
+        logs = self._logs_of([(topic, number) for number in records])
+        _check_named_once([*logs, *[log for log, _, _ in at_once]])
+        for log, its in zip(logs, records.values(), strict=True):
+            runs = log.stage(its, timestamp_ms)
             if runs is not None:
                 staged.append((log, runs))
             else:
                 at_once.append((log, timestamp_ms, its))
-        return staged, at_once
 
-    def _written_staged(self, staged: _Staged, timestamp_ms: int, failed: dict[int, OSError]) -> _Prepared:
+    def _written_staged(self, staged: Staged, timestamp_ms: int, failed: dict[int, OSError]) -> _Prepared:
         """Where there is no journal to wait in."""
         written: _Prepared = []
         for log, _ in staged:
@@ -299,14 +295,13 @@ class OffsetsLog:
                 written.append((log, timestamp_ms, []))
         return _without(failed, written)
 
-    def _journaled(self, written: _Prepared, staged: _Staged, begun: Sequence[Place]) -> bool:
+    def _journaled(self, written: _Prepared, staged: Staged) -> bool:
         """Has the journal make durable what was written, and what is to wait. False when it could not."""
         if not written and not staged:
             return True
         entries = [log.journal_entry(batches) for log, _, batches in written]
         if staged:
-            logs, runs = zip(*staged, strict=True)
-            entries.append(encoded_waiting(logs[0].topic_partition.topic, begun, [log.number for log in logs], runs))
+            entries.append(waiting_entry(staged))
         return self._journal.append(entries)
 
     def settle(self, partition: int, *, topic: str) -> None:
@@ -443,13 +438,13 @@ def _prepared(writes: _Writes, failed: dict[int, OSError]) -> _Prepared:
     return prepared
 
 
-def _left(failed: Mapping[int, OSError], staged: _Staged) -> _Staged:
+def _left(failed: Mapping[int, OSError], staged: Staged) -> Staged:
     if not failed:
         return staged
     _drop([each for each in staged if each[0].number in failed])
     return [each for each in staged if each[0].number not in failed]
 
 
-def _drop(staged: _Staged) -> None:
+def _drop(staged: Staged) -> None:
     for log, runs in staged:
         log.drop_staged(runs)

@@ -3,17 +3,29 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterable
-from typing import Final
+from collections.abc import Collection, Iterable, Sequence
+from typing import Final, TypeAlias
 
-from shim.log.journal.journal_records import EncodedEntry, Place, encoded_waiting
-from shim.log.journal.waiting import MOST_BYTES
+from shim.log.journal.journal_records import EncodedEntry, encoded_waiting
 from shim.log.partition.partition import PartitionLog
 
 _WAITING_MS: Final = 1000
 """What waits is written after so long, and tried again after so long."""
 
 _logger = logging.getLogger(__name__)
+
+
+Staged: TypeAlias = list[tuple[PartitionLog, Sequence[bytes]]]
+"""Logs, and which records of each are to wait, or do."""
+
+
+def waiting_entry(staged: Staged) -> EncodedEntry:
+    """Of partitions of one topic, with those that were staged last, or with all that wait."""
+    logs, runs = zip(*staged, strict=True)
+    begun = [
+        waiting.begun(log.number) for log, its in staged if (waiting := log.waiting) is not None and waiting.is_all(its)
+    ]
+    return encoded_waiting(logs[0].topic_partition.topic, begun, [log.number for log in logs], runs)
 
 
 class Settling:
@@ -27,11 +39,11 @@ class Settling:
         self._told: set[PartitionLog] = set()
         """That what waits cannot be written."""
 
-    def keep(self, logs: Iterable[PartitionLog], timestamp_ms: int) -> None:
+    def journaled(self, logs: Iterable[PartitionLog], timestamp_ms: int) -> None:
         """The journal has what was staged in these; where much waits it is written."""
         for log in logs:
             waiting = log.waiting
-            if waiting is not None and waiting.size > MOST_BYTES:
+            if waiting is not None and waiting.is_full:
                 self.settle(log)
         if self.due_ms is None:
             self.due_ms = timestamp_ms + _WAITING_MS
@@ -58,16 +70,7 @@ class Settling:
 
     def still_waiting(self) -> list[EncodedEntry]:
         """Of partitions that take no writes now, as they are being read back, or the disk is full."""
-        return [
-            encoded_waiting(
-                log.topic_partition.topic,
-                [Place(log.number, *waiting.place, waiting.timestamp_ms)],
-                [log.number],
-                [waiting.runs],
-            )
-            for log in self._logs
-            if (waiting := log.waiting) is not None
-        ]
+        return [waiting_entry([(log, waiting.runs)]) for log in self._logs if (waiting := log.waiting) is not None]
 
     def settle(self, log: PartitionLog) -> bool:
         """Whether nothing of it waits any more."""

@@ -31,7 +31,7 @@ from shim.log.disk.layout import segment_name
 from shim.log.disk.names import STAND_IN
 from shim.log.journal import journal, journal_records
 from shim.log.journal import waiting as waiting_log
-from shim.log.journal.journal_records import Place, WaitingRecord
+from shim.log.journal.journal_records import Begun, WaitingEntry
 from shim.log.offsets_log import MayWait, OffsetsLog, PartitionWrite
 from shim.log.segments import batching, index
 from shim.log.settings import LogSettings
@@ -404,10 +404,10 @@ def with_journal(content: dict[Path, bytes]) -> dict[Path, bytes]:
     """The files as a start makes them: what the journal has of the newest segments is in these."""
     redone = dict(content)
     placed: list[tuple[TopicPartition, int, int, bytes]] = []
-    waiting: dict[tuple[TopicPartition, Place], list[bytes]] = {}
+    waiting: dict[tuple[TopicPartition, Begun], list[bytes]] = {}
     for entry in journal_records.read(Path(), content.get(JOURNAL, b"")):
-        if isinstance(entry, WaitingRecord):
-            waiting.setdefault((entry.partition, entry.place), []).append(entry.run)
+        if isinstance(entry, WaitingEntry):
+            waiting.setdefault((entry.partition, entry.batch), []).extend(entry.runs)
         else:
             placed.append((entry.partition, entry.base_offset, entry.position, entry.data))
     for (at, (_, base_offset, position, first_offset, timestamp_ms)), runs in waiting.items():

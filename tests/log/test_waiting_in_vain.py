@@ -5,20 +5,23 @@ from __future__ import annotations
 import errno
 import random
 import shutil
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
+from protocol.own.record_sets import Appended, Runs
 from protocol.topic_partition import TopicPartition
 from shim.log import LogSettings, MayWait, OffsetsLog, PartitionWrite
 from shim.log.disk.files import Files
+from shim.log.disk.layout import segment_name
 from shim.log.journal import waiting as waiting_module
 from shim.log.journal.journal import JOURNAL_NAME, Journal
 from shim.log.journal.journal_records import (
+    Begun,
     JournalEntry,
-    Place,
-    WaitingRecord,
+    WaitingEntry,
     encoded_entry,
     encoded_waiting,
     id_of,
@@ -26,6 +29,7 @@ from shim.log.journal.journal_records import (
     read_waiting,
     records_of,
 )
+from shim.log.journal.waiting import WaitedBatch, batches_of
 from tests.log.faulty_files import FaultyFiles
 from tests.log.lost_files import LostFiles, PowerFailure
 
@@ -215,7 +219,8 @@ def test_none_waits_for_the_first_batch_of_a_segment(tmp_path: Path) -> None:
     assert partition.waiting is None
     assert partition.recovery_point == 2
     assert log.write(*waits("third")) == {}
-    assert log.partition_log(0, topic=TOPIC).waiting is not None
+    again = log.partition_log(0, topic=TOPIC)  # for mypy another one, of which it has seen nothing
+    assert again.waiting is not None
     log.close()
 
 
@@ -226,12 +231,12 @@ def test_what_comes_behind_a_gap_is_no_part_of_a_batch_until_there_is_another_pl
     """``damaged``: which of the journal's records."""
     journal = Journal(Files(), tmp_path)
     journal.begin_anew()
-    places = {number: Place(number, 0, 100 + number, 7, NOW) for number in (0, 1)}
+    batches = {number: Begun(number, 0, 100 + number, 7, NOW) for number in (0, 1)}
     for begun, numbers, runs in (
-        ([places[0]], [0], [[b"a0"]]),
-        ([places[1]], [0, 1], [[b"b0", b"c0"], [b"b1"]]),
+        ([batches[0]], [0], [[b"a0"]]),
+        ([batches[1]], [0, 1], [[b"b0", b"c0"], [b"b1"]]),
         ([], [1, 0], [[b"c1"], [b"d0"]]),
-        ([places[0]._replace(position=200)], [0], [[b"e0"]]),
+        ([batches[0]._replace(position=200)], [0], [[b"e0"]]),
     ):
         assert journal.append([encoded_waiting(TOPIC, begun, numbers, runs)])
     journal.close()
@@ -240,20 +245,44 @@ def test_what_comes_behind_a_gap_is_no_part_of_a_batch_until_there_is_another_pl
     if damaged is not None:
         _, end = list(records_of(path, content, id_of(path, content)))[damaged]
         content = content[: end - 1] + b"\xff" + content[end:]
-    found = [(each.place.position, each.run) for each in read_waiting(path, content)]
-    first, second, third = [(100, b"a0")], [(100, b"b0"), (100, b"c0"), (101, b"b1")], [(101, b"c1"), (100, b"d0")]
-    fourth = [(200, b"e0")]
+    found = [(each.batch.position, each.runs) for each in read_waiting(path, content)]
+    first, second, third = [(100, [b"a0"])], [(100, [b"b0", b"c0"]), (101, [b"b1"])], [(101, [b"c1"]), (100, [b"d0"])]
+    fourth = [(200, [b"e0"])]
     assert (
         found
         == {
             None: [*first, *second, *third, *fourth],
-            0: [second[2], third[0], *fourth],
+            0: [second[1], third[0], *fourth],
             1: [*first, *fourth],
             2: [*first, *second, *fourth],
             3: [*first, *second, *third],
         }[damaged]
     )
-    assert ("of what waited in history some is in no sound record" in caplog.text) is (damaged in (0, 1))
+    assert ("of what waited in history-0 some is in no sound record" in caplog.text) is (damaged in (0, 1))
+
+
+def test_a_batch_follows_from_the_journal_byte_for_byte(tmp_path: Path) -> None:
+    """Of flights of all kinds: what a start writes is what stands there."""
+    log = begun(tmp_path / "data", Files())
+    partition = log.partition_log(0, topic=TOPIC)
+    run = b"\x02k\x02v\x00"
+    flights: list[Sequence[Appended]] = [
+        [[(b"one", b"1"), (b"tombstone", None)]],
+        [Runs([run], 1)],
+        [Runs([run, run], 2), [(b"", b"")], Runs([run], 1)],
+        *[[Runs([run], 1)]] * 200,
+    ]
+    for later, flight in enumerate(flights):
+        assert log.write([], MayWait(TOPIC, NOW + later, {0: flight})) == {}
+    assert partition.waiting is not None
+    waiting = partition.waiting
+    path = tmp_path / "data" / JOURNAL_NAME
+    (found,) = batches_of(read_waiting(path, path.read_bytes()))
+    assert found == WaitedBatch(partition.topic_partition, 0, waiting.place.position, waiting.batch())
+    log.settle(0, topic=TOPIC)
+    stands = (tmp_path / "data" / SEGMENT / segment_name(0)).read_bytes()
+    assert stands[waiting.place.position :] == found.batch.data
+    log.close()
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -267,7 +296,7 @@ def test_the_name_of_a_journal_that_begins_in_another_file_is_durable_before_it_
     files.sync_directory(Path("/"))
     files.sync_directory(data_dir)
     at = TopicPartition(TOPIC, 0)
-    waiting = encoded_waiting(TOPIC, [Place(0, 0, 100, 7, NOW)], [0], [[b"waits"]])
+    waiting = encoded_waiting(TOPIC, [Begun(0, 0, 100, 7, NOW)], [0], [[b"waits"]])
     assert journal.append([waiting])
     if seed % 2:  # the name cannot be synced at first
         files.error_in = frozenset({"sync_directory"})
@@ -297,11 +326,11 @@ def test_a_name_that_could_not_be_synced_is_given_anew(relied_on_by: str, seed: 
     files.sync_directory(data_dir)
     at = TopicPartition(TOPIC, 0)
     assert journal.append([encoded_entry(*JournalEntry(at, 0, 200, 20, b"of the file before"))])
-    waits_still = WaitingRecord(at, Place(0, 0, 100, 7, NOW), b"waits")
+    waits_still = WaitingEntry(at, Begun(0, 0, 100, 7, NOW), [b"waits"])
     files.error_in = frozenset({"sync_directory"})
     files.errors = {files.calls: errno.EIO}
     with pytest.raises(OSError, match="Input/output"):
-        journal.begin_anew([encoded_waiting(TOPIC, [waits_still.place], [0], [[waits_still.run]])])
+        journal.begin_anew([encoded_waiting(TOPIC, [waits_still.batch], [0], [waits_still.runs])])
     if relied_on_by == "append":
         assert journal.append([])
     else:

@@ -39,7 +39,7 @@ from shim.log.disk.layout import make_data_dir, segment_base_offsets, segment_na
 from shim.log.disk.names import stands_in
 from shim.log.errors import CorruptLog, LogError
 from shim.log.journal.journal import write_entries
-from shim.log.journal.journal_records import WaitingRecord
+from shim.log.journal.journal_records import WaitingEntry
 from shim.log.recovery.torn_tail import copy_range
 from shim.log.segments.segment import BadBytes, find_sound_batch, sound_batches
 from shim.log.segments.swap import finish_swap
@@ -119,7 +119,7 @@ def _fill(
     reading: FilesToRead,
     data_dir: DataDir,
     unfinished: Path,
-    waiting: Sequence[WaitingRecord],
+    waiting: Sequence[WaitingEntry],
     progress: Progress,
 ) -> tuple[list[BackedUp], Examination]:
     done = []

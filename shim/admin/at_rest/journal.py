@@ -14,7 +14,7 @@ from shim.log.directory.handover import closed_clean
 from shim.log.directory.shares import Noted, gather, noted_by_all, redo_journals, remove_shares, share_folders
 from shim.log.disk.files import Files
 from shim.log.journal.journal import JOURNAL_NAME, Redone
-from shim.log.journal.journal_records import WaitingRecord, read_entries, read_waiting
+from shim.log.journal.journal_records import WaitingEntry, read_entries, read_waiting
 
 _logger = logging.getLogger(__name__)
 
@@ -74,10 +74,10 @@ def ends_in_journal(files: Files, data_dir: Path) -> dict[TopicPartition, int]:
     return ends
 
 
-def waiting_in_journal(files: Files, data_dir: Path) -> list[WaitingRecord]:
+def waiting_in_journal(files: Files, data_dir: Path) -> list[WaitingEntry]:
     """What has not come to its segment yet, or has by now; also while a shim writes to the journal. Raises LogError for
     one of another version, OSError."""
-    waiting: list[WaitingRecord] = []
+    waiting: list[WaitingEntry] = []
     for folder in journals_that_count(files, data_dir):
         path = folder / JOURNAL_NAME
         with suppress(FileNotFoundError):  # the shim may have stopped

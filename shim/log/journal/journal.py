@@ -38,7 +38,7 @@ from shim.log.journal.journal_records import (
     RECORD_HEADER_SIZE,
     EncodedEntry,
     JournalEntry,
-    WaitingRecord,
+    WaitingEntry,
     entries_of,
     finish,
     header_of,
@@ -257,7 +257,7 @@ class Journal:
 def write_entries(
     files: Files,
     data_dir: Path,
-    entries: Sequence[JournalEntry | WaitingRecord],
+    entries: Sequence[JournalEntry | WaitingEntry],
     recovery_points: Mapping[TopicPartition, int],
 ) -> Redone:
     """Writes the entries to their segments, durably, where these are active and the entries not below the recovery
@@ -286,10 +286,10 @@ class _Placed(NamedTuple):
     waited: int | None
 
 
-def _placed(entries: Sequence[JournalEntry | WaitingRecord]) -> list[_Placed]:
+def _placed(entries: Sequence[JournalEntry | WaitingEntry]) -> list[_Placed]:
     """Of one partition. A batch of records that waited comes first, and anything that was written to its place later
     behind it."""
-    waited = batches_of(entry for entry in entries if isinstance(entry, WaitingRecord))
+    waited = batches_of(entry for entry in entries if isinstance(entry, WaitingEntry))
     placed = [
         _Placed(each.base_offset, each.position, each.batch.next_offset, each.batch.data, each.batch.base_offset)
         for each in waited

@@ -5,20 +5,21 @@
     at 0       magic, id of this filling (random), CRC-32C of both
     from 4096  records: CRC-32C of what follows, length of the entries, position of the record, id, entries
     an entry   topic, partition, base offset of the segment, byte position in it, offset after it, the batches' bytes;
-    or         topic, -1, and a flight's records that wait for a batch of their own (waiting.py), of all partitions of
-               the topic: places where such batches begin; partitions, how many records each has, their lengths, they
+    or         topic, -1, how many batches, partitions and records follow; of each batch of records that wait of which
+               these are the first, its partition and place; the partitions; how many records each of them has; the
+               length of each record; the records (waiting.py)
 
 A record is one of this filling when its id is the header's, it says where it stands, and its CRC is right.
 
-What waits comes to the place that its partition was given last. Where records of the journal are missing in between,
-nobody knows which that is, until it is given another.
+What waits comes into the batch that was begun last in its partition. Where records of the journal are missing in
+between, nobody knows which that is, until the next one begins.
 """
 
 from __future__ import annotations
 
 import logging
 import struct
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from functools import cache, lru_cache
 from itertools import chain, islice
 from pathlib import Path
@@ -39,10 +40,9 @@ RECORD_HEADER_SIZE: Final = _RECORD.size
 _CHECKED_FROM: Final = 4
 _TOPIC: Final = struct.Struct(">H")
 _ENTRY: Final = struct.Struct(">iqqqI")
-_WAITS: Final = -1  # instead of a partition
-_WAITING: Final = struct.Struct(">iIII")  # that, and how many places, partitions and records
-_PLACE: Final = struct.Struct(">iqqqq")
-_PARTITION: Final = struct.Struct(">i")
+_WAITS: Final = b"\xff\xff\xff\xff"  # instead of a partition
+_WAITING: Final = struct.Struct(">4sIII")  # that, and how many batches begin, partitions and records
+_BEGUN: Final = struct.Struct(">iqqqq")
 _ID_AT: Final = _RECORD.size - 16
 
 _TOGETHER: Final = 24
@@ -62,9 +62,9 @@ class JournalEntry(NamedTuple):
     data: bytes
 
 
-class Place(NamedTuple):
-    """Where a batch of records that wait belongs: at byte ``position`` of the segment of ``base_offset``, with the
-    first of them at ``offset``. ``timestamp_ms``: the time of all."""
+class Begun(NamedTuple):
+    """A batch of records that wait has begun. It belongs at byte ``position`` of the segment of ``base_offset``, with
+    the first of them at ``offset``. ``timestamp_ms``: the time of all."""
 
     partition: int
     base_offset: int
@@ -73,13 +73,13 @@ class Place(NamedTuple):
     timestamp_ms: int
 
 
-class WaitingRecord(NamedTuple):
-    """A record that waits, or did; ``run``: from behind its offset delta on. In a partition those of one place follow
-    each other."""
+class WaitingEntry(NamedTuple):
+    """Records of one flight that wait, or did, and the batch that they come into; ``runs``: each from behind its offset
+    delta on. In a partition those of one batch follow each other."""
 
     partition: TopicPartition
-    place: Place
-    run: bytes
+    batch: Begun
+    runs: list[bytes]
 
 
 EncodedEntry: TypeAlias = tuple[bytes, bytes, bytes]
@@ -95,16 +95,15 @@ def encoded_entry(
 
 
 def encoded_waiting(
-    topic: str, begun: Sequence[Place], numbers: Sequence[int], runs: Sequence[Sequence[bytes]]
+    topic: str, begun: Sequence[Begun], numbers: Sequence[int], runs: Sequence[Sequence[bytes]]
 ) -> EncodedEntry:
-    """Of records that wait, those of each partition. ``begun``: the places of those partitions of which these are the
-    first."""
+    """Of records that wait, those of each partition. ``begun``: the batches of which these are the first ones."""
     counts = list(map(len, runs))
     records = list(chain.from_iterable(runs))
     head = _WAITING.pack(_WAITS, len(begun), len(counts), len(records))
-    places = [_PLACE.pack(*place) for place in begun]
+    batches = [_BEGUN.pack(*each) for each in begun]
     all_numbers = _numbers(2 * len(counts) + len(records)).pack(*numbers, *counts, *map(len, records))
-    return _name(topic), b"".join((head, *places, all_numbers)), b"".join(records)
+    return _name(topic), b"".join((head, *batches, all_numbers)), b"".join(records)
 
 
 @lru_cache(1024)
@@ -145,12 +144,12 @@ def read_entries(path: Path, content: bytes) -> Iterator[JournalEntry]:
     return (entry for entry in read(path, content) if isinstance(entry, JournalEntry))
 
 
-def read_waiting(path: Path, content: bytes) -> list[WaitingRecord]:
+def read_waiting(path: Path, content: bytes) -> list[WaitingEntry]:
     """What waits in it, or did, in order. Raises LogError for a journal of another version."""
-    return [entry for entry in read(path, content) if isinstance(entry, WaitingRecord)]
+    return [entry for entry in read(path, content) if isinstance(entry, WaitingEntry)]
 
 
-def read(path: Path, content: bytes) -> Iterator[JournalEntry | WaitingRecord]:
+def read(path: Path, content: bytes) -> Iterator[JournalEntry | WaitingEntry]:
     """Both, in order. Raises LogError for a journal of another version."""
     return entries_of(path, content, records_of(path, content, id_of(path, content)))
 
@@ -215,26 +214,21 @@ def _next_record(content: bytes, position: int, identity: bytes) -> int | None:
     return None
 
 
-def entries_of(
-    path: Path, content: bytes, records: Iterable[tuple[int, int]]
-) -> Iterator[JournalEntry | WaitingRecord]:
-    """What stands between these bytes, where :func:`records_of` has found entries."""
-    places: dict[TopicPartition, Place] = {}
+def entries_of(path: Path, content: bytes, records: Iterable[tuple[int, int]]) -> Iterator[JournalEntry | WaitingEntry]:
+    """What is in these records of the journal, as :func:`records_of` gives them, in order."""
+    begun: dict[TopicPartition, Begun] = {}
     expected = FIRST
     for position, end in records:
-        if position - _RECORD.size != expected:
-            places.clear()
+        if position - _RECORD.size != expected:  # what is missing may have begun another batch
+            begun.clear()
         expected = end
         while position < end:
             (length,) = _TOPIC.unpack_from(content, position)
             position += _TOPIC.size
             topic = content[position : position + length].decode()
             position += length
-            if _PARTITION.unpack_from(content, position)[0] == _WAITS:
-                waiting, position = _waiting_at(content, position, topic, places)
-                if None in waiting:
-                    _logger.warning("%s: of what waited in %s some is in no sound record", path, topic)
-                yield from filter(None, waiting)
+            if content.startswith(_WAITS, position):
+                position = yield from _waiting_at(path, content, position, topic, begun)
                 continue
             partition, base_offset, byte, next_offset, size = _ENTRY.unpack_from(content, position)
             position += _ENTRY.size
@@ -244,26 +238,29 @@ def entries_of(
 
 
 def _waiting_at(
-    content: bytes, position: int, topic: str, places: dict[TopicPartition, Place]
-) -> tuple[list[WaitingRecord | None], int]:
-    """The records there, None for those of which nobody knows the place, and where the entry ends. ``places`` gets
-    those that begin in it."""
-    _, begun, partitions, count = _WAITING.unpack_from(content, position)
+    path: Path, content: bytes, position: int, topic: str, begun: dict[TopicPartition, Begun]
+) -> Generator[WaitingEntry, None, int]:
+    """What stands there, but for records of which nobody knows the batch; returns where it ends. ``begun`` gets the
+    batches that begin with it."""
+    _, batches, partitions, count = _WAITING.unpack_from(content, position)
     position += _WAITING.size
-    for _ in range(begun):
-        place = Place(*_PLACE.unpack_from(content, position))
-        places[TopicPartition(topic, place.partition)] = place
-        position += _PLACE.size
+    for _ in range(batches):
+        batch = Begun(*_BEGUN.unpack_from(content, position))
+        begun[TopicPartition(topic, batch.partition)] = batch
+        position += _BEGUN.size
     numbers = _numbers(2 * partitions + count)
     all_numbers = numbers.unpack_from(content, position)
     position += numbers.size
     sizes = iter(all_numbers[2 * partitions :])
-    records: list[WaitingRecord | None] = []
     for number, how_many in zip(all_numbers[:partitions], all_numbers[partitions : 2 * partitions], strict=True):
-        partition = TopicPartition(topic, number)
-        its = places.get(partition)
+        runs = []
         for size in islice(sizes, how_many):
-            run = content[position : position + size]
-            records.append(None if its is None else WaitingRecord(partition, its, run))
+            runs.append(content[position : position + size])
             position += size
-    return records, position
+        partition = TopicPartition(topic, number)
+        its = begun.get(partition)
+        if its is None:
+            _logger.warning("%s: of what waited in %s some is in no sound record", path, partition)
+        else:
+            yield WaitingEntry(partition, its, runs)
+    return position

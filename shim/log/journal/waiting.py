@@ -21,7 +21,7 @@ from protocol.own.record_sets import Appended, Runs
 from protocol.records.batches import HEADER_SIZE, encoded_size, framed_batch
 from protocol.records.record_runs import RECORD_OVERHEAD, frame_runs, run_of, runs_size
 from protocol.topic_partition import TopicPartition
-from shim.log.journal.journal_records import WaitingRecord
+from shim.log.journal.journal_records import Begun, WaitingEntry
 from shim.log.segments.active import LogEnd
 from shim.log.segments.batching import PreparedBatch
 
@@ -45,23 +45,33 @@ class Waiting:
         self.size = HEADER_SIZE
         """Bytes of the batch, at most."""
 
+    @property
+    def is_full(self) -> bool:
+        """Whether they should be written."""
+        return self.size > MOST_BYTES
+
+    def begun(self, partition: int) -> Begun:
+        """The batch, as the journal is told of it with the first of them."""
+        return Begun(partition, *self.place, self.timestamp_ms)
+
     def take(self, record_sets: Sequence[Appended]) -> list[bytes] | None:
         """The records of these, which wait from now on, too, unless :meth:`drop` follows. None where they cannot: they
-        are many, or in a transaction, or none; or so many wait already, since they cannot be written."""
+        are many, or no plain records that are encoded each by itself, or none; or so many wait already, since they
+        cannot be written."""
         runs: list[bytes] | None
         if len(record_sets) == 1 and record_sets[0].__class__ is Runs and len(record_sets[0][0]) == 1:  # nearly always
             (run,) = record_sets[0][0]
             if not isinstance(run, bytes):
                 return None
             runs = [run]
-            more = len(run) + RECORD_OVERHEAD
+            more = len(run) + RECORD_OVERHEAD  # as below, in a third of the time
         else:
             runs = _runs_of(record_sets)
             if not runs:
                 return None
             more = runs_size(runs, len(runs))
         size = self.size + more
-        if more > MOST_BYTES or self.size > MOST_BYTES or size > self.room:
+        if more > MOST_BYTES or self.is_full or size > self.room:
             return None
         self.runs += runs
         self.size = size
@@ -114,8 +124,8 @@ class WaitedBatch(NamedTuple):
     batch: PreparedBatch
 
 
-def batches_of(records: Iterable[WaitingRecord]) -> Iterator[WaitedBatch]:
-    """Of one partition, in the order of the journal: a batch for each place."""
-    for (partition, place), its in groupby(records, attrgetter("partition", "place")):
-        batch = _batch(place.offset, [each.run for each in its], place.timestamp_ms)
-        yield WaitedBatch(partition, place.base_offset, place.position, batch)
+def batches_of(entries: Iterable[WaitingEntry]) -> Iterator[WaitedBatch]:
+    """Of one partition, in the order of the journal."""
+    for (partition, begun), its in groupby(entries, attrgetter("partition", "batch")):
+        batch = _batch(begun.offset, [run for each in its for run in each.runs], begun.timestamp_ms)
+        yield WaitedBatch(partition, begun.base_offset, begun.position, batch)

@@ -45,7 +45,7 @@ class Deferred:
         self.waiting: Waiting | None = None
         """None when nothing does. Let go of whole, as another thread may be looking at it."""
 
-    def stage(
+    def begin(
         self, active: ActiveSegment, record_sets: Sequence[Appended], timestamp_ms: int
     ) -> Sequence[bytes] | None:
         """Stages the first records to wait, for the end of this segment. Gives them as the journal is to have them;

@@ -11,7 +11,7 @@ from protocol.topic_partition import TopicPartition
 from shim.log.disk.files import Files
 from shim.log.errors import LogError, RecoveryNeeded, SyncFailed
 from shim.log.journal.journal import Journal
-from shim.log.journal.journal_records import EncodedEntry, Place, encoded_entry
+from shim.log.journal.journal_records import EncodedEntry, encoded_entry
 from shim.log.journal.waiting import Waiting
 from shim.log.partition.deferred import Deferred
 from shim.log.partition.ends import Ends
@@ -168,22 +168,18 @@ class PartitionLog:
 
     # --- records that wait -------------------------------------------------------------------------------------------
 
-    def stage(self, record_sets: Sequence[Appended], timestamp_ms: int, begun: list[Place]) -> Sequence[bytes] | None:
+    def stage(self, record_sets: Sequence[Appended], timestamp_ms: int) -> Sequence[bytes] | None:
         """The records of these as the journal is to have them. Where it has not got them :meth:`write_staged` is to
-        follow; where they are not acknowledged :meth:`drop_staged`, before anything else. ``begun`` gets the place of
-        the batch that they come into, where they are the first.
+        follow; where they are not acknowledged :meth:`drop_staged`, before anything else.
 
         None where they cannot wait: they are many, or the segment is to be rolled first, or the log takes no writes.
         """
         active, waiting = self._active, self._deferred.waiting
         if active is None or not self._recovered or self._journal is None:
             return None
-        if waiting is not None:
+        if waiting is not None:  # as a rule: it is not asked for by way of what keeps it
             return waiting.take(record_sets)
-        runs = self._deferred.stage(active, record_sets, timestamp_ms)
-        if runs is not None:
-            begun.append(Place(self.number, *active.end, timestamp_ms))
-        return runs
+        return self._deferred.begin(active, record_sets, timestamp_ms)
 
     def drop_staged(self, runs: Sequence[bytes]) -> None:
         """These, which were staged last, are not acknowledged."""
