@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from protocol.commit_rows import CommitRows
 from protocol.offsets_log import OffsetCommitKey, OffsetCommitValue, commit_runs, encode_key, encode_value
 from protocol.own.record_sets import Appended, DroppingSet, EndOfTransaction, RecordSet, Runs, TransactionalSet
-from protocol.records.batches import HEADER_SIZE, decode_records, encoded_size, read_header
-from protocol.records.record_runs import runs_size
+from protocol.records.batches import HEADER_SIZE, decode_records, encoded_size, frame_records, read_header
+from protocol.records.record_runs import frame_runs, run_of, runs_size
 from shim.log.segments import batching
 from shim.log.segments.batching import prepare_batches
 
@@ -133,3 +133,13 @@ def test_runs_take_no_more_than_their_bound(count: int) -> None:
     each = runs(0, count)
     (batch,) = prepare_batches(0, [each], NOW)
     assert len(batch.data) - HEADER_SIZE <= runs_size(each.runs, each.total)
+
+
+@pytest.mark.parametrize("delta", [0, 63, 64, 1_023, 1_024])
+@pytest.mark.parametrize("value", [None, b"", b"v", bytes(1_020), bytes(1_024), bytes(9_000)])
+def test_a_record_framed_as_a_run_is_that_record(value: bytes | None, delta: int) -> None:
+    as_run: list[bytes | bytearray] = []
+    as_record: list[bytes | bytearray] = []
+    assert frame_runs([run_of(b"key", value)], as_run, delta) == delta + 1
+    frame_records([(b"key", value)], as_record, delta)
+    assert b"".join(as_run) == b"".join(as_record)

@@ -321,7 +321,7 @@ def _write_to_active(
 
 def _longest(files: Files, fd: int, its: _Placed, begins: Sequence[int], acknowledged: int | None) -> bytes:
     """The batch as it stands in the segment, if that has all of these records: it may have more, where the journal did
-    not take them, or the beginning of an earlier filling is lost. Otherwise this one.
+    not take them. Otherwise this one.
 
     So it is, too, where the disk cannot read what stands there, as the journal cannot begin anew, for anybody, before
     that is written. But where there is surely more of it that was synced without the journal: less in its place would
