@@ -6,6 +6,7 @@ import logging
 from collections.abc import Collection, Iterable, Sequence
 from typing import Final, TypeAlias
 
+from shim.log.errors import RecoveryNeeded
 from shim.log.journal.journal_records import EncodedEntry, encoded_waiting
 from shim.log.partition.partition import PartitionLog
 
@@ -43,7 +44,9 @@ class Settling:
         """The journal has what was staged in these; where much waits it is written."""
         for log in logs:
             waiting = log.waiting
-            if waiting is not None and waiting.is_full:
+            if waiting is None:  # what was staged is in no segment, and would never come into one
+                raise RecoveryNeeded(log.folder)
+            if waiting.is_full:
                 self.settle(log)
         if self.due_ms is None:
             self.due_ms = timestamp_ms + _WAITING_MS

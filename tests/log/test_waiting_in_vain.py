@@ -29,7 +29,8 @@ from shim.log.journal.journal_records import (
     read_waiting,
     records_of,
 )
-from shim.log.journal.waiting import WaitedBatch, batches_of
+from shim.log.journal.waiting import WaitedBatch, Waiting, batches_of
+from shim.log.segments.active import LogEnd
 from tests.log.faulty_files import FaultyFiles
 from tests.log.lost_files import LostFiles, PowerFailure
 
@@ -355,6 +356,98 @@ def test_what_was_staged_in_a_flight_that_failed_is_not_written_with_what_waits(
     log.settle(0, topic=TOPIC)  # before it is recovered
     assert values(log) == [b"first", b"waits"]
     log.close()
+
+
+def two_topics(data_dir: Path, files: Files) -> OffsetsLog:
+    """Two partitions, in whose history records can wait, and do."""
+    log = OffsetsLog.open(data_dir, 2, topics=("offsets", TOPIC), files=files)
+    for number in range(2):
+        for topic in ("offsets", TOPIC):
+            assert not list(log.recover(number, topic=topic))
+    assert log.write([*at_once("first", 0), *at_once("first", 1)]) == {}
+    assert log.write(*of_both("waits")) == {}
+    return log
+
+
+def of_both(key: str) -> tuple[list[PartitionWrite], MayWait]:
+    offsets = [PartitionWrite(number, [[(b"key", b"")]], NOW, "offsets") for number in range(2)]
+    return offsets, MayWait(TOPIC, NOW, {number: [[(key.encode(), b"")]] for number in range(2)})
+
+
+def history_after_a_crash(data_dir: Path) -> list[list[bytes]]:
+    crashed = data_dir.with_name("crashed")
+    shutil.copytree(data_dir, crashed)
+    log = OffsetsLog.open(crashed, 2, topics=("offsets", TOPIC))
+    found = [[record.key for record in log.recover(number, topic=TOPIC)] for number in range(2)]
+    log.close()
+    return found
+
+
+@pytest.mark.parametrize("refused", ["offsets", "offsets and journal", "history and journal"])
+def test_nor_does_a_start_find_it(tmp_path: Path, refused: str) -> None:
+    files = FaultyFiles()
+    log = two_topics(tmp_path / "data", files)
+    if refused == "history and journal":
+        files.fail("pwrite", errno.EIO, JOURNAL_NAME, SEGMENT)
+    elif refused == "offsets and journal":
+        files.fail("pwrite", errno.EIO, JOURNAL_NAME, "offsets-0/")
+    else:
+        files.fail("pwrite", errno.EIO, "offsets-0/")
+    assert list(log.write(*of_both("refused"))) == [0]
+    files.heal()
+    for topic in ("offsets", TOPIC):
+        list(log.recover(0, topic=topic))
+    for key in ("more", "last"):
+        assert log.write(*of_both(key)) == {}
+    expected = [[b"first", b"waits", b"more", b"last"], [b"first", b"waits", b"refused", b"more", b"last"]]
+    assert history_after_a_crash(tmp_path / "data") == expected
+    assert [[record.key for record in log.recover(number, topic=TOPIC)] for number in range(2)] == expected
+    log.close()
+
+
+@pytest.mark.parametrize("breaks", ["stage", "prepare", "append"])
+def test_nor_what_was_staged_in_a_write_that_broke_off(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, breaks: str
+) -> None:
+    log = two_topics(tmp_path / "data", Files())
+
+    def out_of_memory(*_: object) -> None:
+        raise MemoryError
+
+    with monkeypatch.context() as breaking:
+        if breaks == "append":
+            breaking.setattr(Journal, "append", out_of_memory)
+        else:
+            partition = log.partition_log(1, topic=TOPIC if breaks == "stage" else "offsets")
+            breaking.setattr(partition, breaks, out_of_memory)
+        with pytest.raises(MemoryError):
+            log.write(*of_both("broken off"))
+    assert [log.partition_log(number, topic=TOPIC).waiting for number in range(2)] != [None, None]
+    for number in range(2):
+        list(log.recover(number, topic="offsets"))
+    assert log.write(*of_both("last")) == {}
+    expected = [[b"first", b"waits", b"last"]] * 2
+    assert history_after_a_crash(tmp_path / "data") == expected
+    assert [[record.key for record in log.recover(number, topic=TOPIC)] for number in range(2)] == expected
+    log.close()
+
+
+def test_how_much_waits_is_known_whatever_is_refused() -> None:
+    waiting = Waiting(LogEnd(0, 100, 7), NOW, 1 << 20)
+    half: list[Appended] = [[(b"key", bytes(waiting_module.MOST_BYTES // 2))]]
+    assert waiting.take([[(b"key", bytes(waiting_module.MOST_BYTES))]]) is None, "too many for one flight"
+    assert waiting.take([Runs([bytes(waiting_module.MOST_BYTES)], 1)]) is None
+    assert waiting.take([*half, *half]) is None
+    for _ in range(3):
+        taken = waiting.take(half)
+        assert taken is not None
+        waiting.drop(taken)
+    for _ in range(2):
+        assert not waiting.is_full
+        assert waiting.take(half) is not None
+    assert waiting.is_full
+    assert waiting.take([Runs([b"\x02k\x02v\x00"], 1)]) is None
+    assert Waiting(LogEnd(0, 100, 7), NOW, 100).take([[(b"key", bytes(50))]]) is None, "there is no room for it"
 
 
 @pytest.mark.parametrize("seed", range(20))

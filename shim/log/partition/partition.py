@@ -173,6 +173,7 @@ class PartitionLog:
         follow; where they are not acknowledged :meth:`drop_staged`, before anything else.
 
         None where they cannot wait: they are many, or the segment is to be rolled first, or the log takes no writes.
+        From here until they are acknowledged, or dropped, no recovery may begin: it would not know of them.
         """
         active, waiting = self._active, self._deferred.waiting
         if active is None or not self._recovered or self._journal is None:
