@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Final, NamedTuple, Self, TypeAlias
 
@@ -19,9 +19,11 @@ from shim.log.flush import Flusher
 from shim.log.partition.partition import PartitionLog
 from shim.log.segments.batching import PreparedBatch
 from shim.log.settings import LogSettings
-from shim.log.settling import Settling, Staged, waiting_entry
+from shim.log.settling import Settling
+from shim.log.staged import Staged
 
 _BETWEEN_ROLLS_MS: Final = 100
+_CLOSED: Final = "the log is closed"  # another process may have the data directory by then
 
 _logger = logging.getLogger(__name__)
 
@@ -175,20 +177,12 @@ class OffsetsLog:
 
     def partition_log(self, partition: int, topic: str = OFFSETS_TOPIC) -> PartitionLog:
         """Raises LogError when the log is closed, ValueError when there is no such partition."""
-        if self._closed:  # another process may have the data directory by now
-            raise LogError("the log is closed")
+        if self._closed:
+            raise LogError(_CLOSED)
         try:
             return self._partitions[topic, partition]
         except KeyError:
-            raise ValueError(f"there is no partition {topic}-{partition}") from None
-
-    def _logs_of(self, partitions: Sequence[tuple[str, int]]) -> list[PartitionLog]:
-        """As :meth:`partition_log` gives each, and raises."""
-        if not self._closed:
-            logs = self._partitions
-            with suppress(KeyError):
-                return [logs[partition] for partition in partitions]
-        return [self.partition_log(number, topic) for topic, number in partitions]
+            raise _no_partition(topic, partition) from None
 
     def partition_logs(self) -> list[PartitionLog]:
         """Of all topics."""
@@ -219,25 +213,25 @@ class OffsetsLog:
         for a timestamp beyond 64 bits, but of what waits with others: the time of the first of them counts.
         """
         failed: dict[int, OSError] = {}
-        at_once = self._at_once(writes)
-        staged: Staged = []
+        at_once, to_wait = self._logs_of(writes, may_wait)
+        staged = Staged()
         try:
             if may_wait is not None:
-                self._stage(may_wait, staged, at_once)
+                at_once += staged.stage(to_wait, may_wait.records.values(), may_wait.timestamp_ms)
             written = self._written(at_once, failed)
-            staged = _left(failed, staged)
+            staged.drop(failed)
             begins_segment = any(log.begins_segment for log, _, _ in written)
-            is_journaled = self._flushes_first and not begins_segment and self._journaled(written, staged)
-            if not is_journaled:
-                if may_wait is not None and staged:
-                    written = _without(failed, [*written, *self._written_staged(staged, may_wait.timestamp_ms, failed)])
+            if self._flushes_first and not begins_segment and self._journaled(written, staged):
+                if staged:
+                    self._settling.begin(staged.timestamp_ms)
+            else:
+                written += [(log, staged.timestamp_ms, []) for log in staged.write(failed)]
+                written = _without(failed, written)
                 failed |= self._flusher.sync([log for log, _, _ in written if self._flushes_first or log.must_sync])
-                staged = _left(failed, staged)
+                staged.drop(failed)
         except BaseException:
-            _drop(staged)
+            staged.drop_all()
             raise
-        if is_journaled and may_wait is not None and staged:
-            self._settling.journaled([log for log, _ in staged], may_wait.timestamp_ms)
         # What one topic has is not acknowledged when another topic has failed: the recovery takes it back.
         if failed:
             written = _without(failed, written)
@@ -264,36 +258,22 @@ class OffsetsLog:
                 written.append(each)
         return _without(failed, written)
 
-    def _at_once(self, writes: Sequence[PartitionWrite]) -> _Writes:
-        """Raises as :meth:`write` does."""
-        logs = self._logs_of([(write[3], write[0]) for write in writes])
-        _check_named_once(logs)
-        return [(log, write[2], write[1]) for log, write in zip(logs, writes, strict=True)]
-
-    def _stage(self, may_wait: MayWait, staged: Staged, at_once: _Writes) -> None:
-        """``staged`` gets what can wait, and ``at_once``, where all that cannot is, the rest. Raises as :meth:`write`
-        does."""
-        topic, timestamp_ms, records = may_wait
-        logs = self._logs_of([(topic, number) for number in records])
-        _check_named_once([*logs, *[log for log, _, _ in at_once]])
-        for log, its in zip(logs, records.values(), strict=True):
-            runs = log.stage(its, timestamp_ms)
-            if runs is not None:
-                staged.append((log, runs))
-            else:
-                at_once.append((log, timestamp_ms, its))
-
-    def _written_staged(self, staged: Staged, timestamp_ms: int, failed: dict[int, OSError]) -> _Prepared:
-        """Where there is no journal to wait in."""
-        written: _Prepared = []
-        for log, _ in staged:
-            try:
-                log.write_staged()
-            except OSError as error:
-                failed[log.number] = error
-            else:
-                written.append((log, timestamp_ms, []))
-        return _without(failed, written)
+    def _logs_of(
+        self, writes: Sequence[PartitionWrite], may_wait: MayWait | None
+    ) -> tuple[_Writes, list[PartitionLog]]:
+        """What is written at once, and the logs of what may wait. Raises as :meth:`write` does."""
+        if self._closed:
+            raise LogError(_CLOSED)
+        its = self._partitions
+        try:
+            at_once = [(its[write[3], write[0]], write[2], write[1]) for write in writes]
+            to_wait = [] if may_wait is None else [its[may_wait[0], number] for number in may_wait[2]]
+        except KeyError as unknown:
+            raise _no_partition(*unknown.args[0]) from None
+        logs = [*[log for log, _, _ in at_once], *to_wait]
+        if len(logs) > 1 and len(set(logs)) < len(logs):
+            raise ValueError(f"a partition named twice in one write: {[str(log.topic_partition) for log in logs]}")
+        return at_once, to_wait
 
     def _journaled(self, written: _Prepared, staged: Staged) -> bool:
         """Has the journal make durable what was written, and what is to wait. False when it could not."""
@@ -301,7 +281,7 @@ class OffsetsLog:
             return True
         entries = [log.journal_entry(batches) for log, _, batches in written]
         if staged:
-            entries.append(waiting_entry(staged))
+            entries.append(staged.entry())
         return self._journal.append(entries)
 
     def settle(self, partition: int, *, topic: str) -> None:
@@ -415,9 +395,8 @@ class OffsetsLog:
             _logger.warning("%s: not noted that it was closed in good order: %s", self.data_dir.path, error)
 
 
-def _check_named_once(logs: Sequence[PartitionLog]) -> None:
-    if len(logs) > 1 and len(set(logs)) < len(logs):
-        raise ValueError(f"a partition named twice in one write: {[str(log.topic_partition) for log in logs]}")
+def _no_partition(topic: str, partition: int) -> ValueError:
+    return ValueError(f"there is no partition {topic}-{partition}")
 
 
 def _without(failed: Mapping[int, OSError], written: _Prepared) -> _Prepared:
@@ -436,15 +415,3 @@ def _prepared(writes: _Writes, failed: dict[int, OSError]) -> _Prepared:
             if batches:
                 prepared.append((log, timestamp_ms, batches))
     return prepared
-
-
-def _left(failed: Mapping[int, OSError], staged: Staged) -> Staged:
-    if not failed:
-        return staged
-    _drop([each for each in staged if each[0].number in failed])
-    return [each for each in staged if each[0].number not in failed]
-
-
-def _drop(staged: Staged) -> None:
-    for log, runs in staged:
-        log.drop_staged(runs)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterable, Sequence
-from typing import Final, TypeAlias
+from collections.abc import Collection
+from typing import Final
 
-from shim.log.errors import RecoveryNeeded
 from shim.log.journal.journal_records import EncodedEntry, encoded_waiting
 from shim.log.partition.partition import PartitionLog
 
@@ -16,19 +15,6 @@ _WAITING_MS: Final = 1000
 _logger = logging.getLogger(__name__)
 
 
-Staged: TypeAlias = list[tuple[PartitionLog, Sequence[bytes]]]
-"""Logs, and which records of each are to wait, or do."""
-
-
-def waiting_entry(staged: Staged) -> EncodedEntry:
-    """Of partitions of one topic, with those that were staged last, or with all that wait."""
-    logs, runs = zip(*staged, strict=True)
-    begun = [
-        waiting.begun(log.number) for log, its in staged if (waiting := log.waiting) is not None and waiting.is_all(its)
-    ]
-    return encoded_waiting(logs[0].topic_partition.topic, begun, [log.number for log in logs], runs)
-
-
 class Settling:
     """For the thread that writes. Where it fails it waits on: the journal has it, and no partition fails for that."""
 
@@ -36,18 +22,12 @@ class Settling:
         self._logs = logs
         self.due_ms: int | None = None
         """When :meth:`settle_due` is to be called; None when nothing waits. It may find nothing to do: what waits is
-        written before whatever else is written there, or when there is much of it."""
+        written before whatever else is written there, as are records that come when there is much of it."""
         self._told: set[PartitionLog] = set()
         """That what waits cannot be written."""
 
-    def journaled(self, logs: Iterable[PartitionLog], timestamp_ms: int) -> None:
-        """The journal has what was staged in these; where much waits it is written."""
-        for log in logs:
-            waiting = log.waiting
-            if waiting is None:  # what was staged is in no segment, and would never come into one
-                raise RecoveryNeeded(log.folder)
-            if waiting.is_full:
-                self.settle(log)
+    def begin(self, timestamp_ms: int) -> None:
+        """Something waits since then."""
         if self.due_ms is None:
             self.due_ms = timestamp_ms + _WAITING_MS
 
@@ -73,7 +53,11 @@ class Settling:
 
     def still_waiting(self) -> list[EncodedEntry]:
         """Of partitions that take no writes now, as they are being read back, or the disk is full."""
-        return [waiting_entry([(log, waiting.runs)]) for log in self._logs if (waiting := log.waiting) is not None]
+        return [
+            encoded_waiting(log.topic_partition.topic, [waiting.begun(log.number)], [log.number], [waiting.runs])
+            for log in self._logs
+            if (waiting := log.waiting) is not None
+        ]
 
     def settle(self, log: PartitionLog) -> bool:
         """Whether nothing of it waits any more."""

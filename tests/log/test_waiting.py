@@ -136,9 +136,11 @@ def test_many_do_not_wait_for_long(log: OffsetsLog, data_dir: Path) -> None:
     value = "v" * (MOST_BYTES // 4)
     for number in range(5):
         assert wait(log, write(0, one(f"{number}", value))) == {}
-    assert batches_in(data_dir, 0) == [(0, 1, NOW), (1, 4, NOW)]
+    assert batches_in(data_dir, 0) == [(0, 1, NOW), (1, 4, NOW), (5, 1, NOW)], "what comes then waits no more"
     assert wait(log, write(0, one("large", "v" * MOST_BYTES))) == {}
     assert batches_in(data_dir, 0) == [(0, 1, NOW), (1, 4, NOW), (5, 1, NOW), (6, 1, NOW)]
+    assert wait(log, write(0, one("waits"))) == {}
+    assert batches_in(data_dir, 0)[-1] == (6, 1, NOW)
 
 
 def test_runs_wait_and_the_end_of_a_transaction_does_not(log: OffsetsLog, data_dir: Path) -> None:

@@ -443,9 +443,7 @@ def test_how_much_waits_is_known_whatever_is_refused() -> None:
         assert taken is not None
         waiting.drop(taken)
     for _ in range(2):
-        assert not waiting.is_full
         assert waiting.take(half) is not None
-    assert waiting.is_full
     assert waiting.take([Runs([b"\x02k\x02v\x00"], 1)]) is None
     assert Waiting(LogEnd(0, 100, 7), NOW, 100).take([[(b"key", bytes(50))]]) is None, "there is no room for it"
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from operator import attrgetter
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from protocol.own.record_sets import Appended, Runs
 from protocol.records.batches import HEADER_SIZE, encoded_size, framed_batch
@@ -26,8 +26,8 @@ from shim.log.segments.active import LogEnd
 from shim.log.segments.batching import PreparedBatch
 
 MOST_BYTES: Final = 32 << 10
-"""From here on they are written to the segment, and no flight may add more than this: who looks into the history for
-the newest decodes a batch."""
+"""Where more wait what comes is written to the segment, behind them, and no flight may add more than this: who looks
+into the history for the newest decodes a batch."""
 
 
 class Waiting:
@@ -45,37 +45,33 @@ class Waiting:
         self.size = HEADER_SIZE
         """Bytes of the batch, at most."""
 
-    @property
-    def is_full(self) -> bool:
-        """Whether they should be written."""
-        return self.size > MOST_BYTES
-
     def begun(self, partition: int) -> Begun:
         """The batch, as the journal is told of it with the first of them."""
         return Begun(partition, *self.place, self.timestamp_ms)
 
-    def take(self, record_sets: Sequence[Appended]) -> list[bytes] | None:
+    def take(self, record_sets: Sequence[Appended]) -> Sequence[bytes] | None:
         """The records of these, which wait from now on, too, unless :meth:`drop` follows. None where they cannot: they
-        are many, or no plain records that are encoded each by itself, or none; or so many wait already, since they
-        cannot be written."""
-        runs: list[bytes] | None
-        if len(record_sets) == 1 and record_sets[0].__class__ is Runs and len(record_sets[0][0]) == 1:  # nearly always
-            (run,) = record_sets[0][0]
-            if not isinstance(run, bytes):
-                return None
-            runs = [run]
-            more = len(run) + RECORD_OVERHEAD  # as below, in a third of the time
+        are many, or no plain records that are encoded each by itself, or none; or so many wait already that these are
+        to be written first."""
+        size = self.size
+        if size > MOST_BYTES:
+            return None
+        each = record_sets[0] if len(record_sets) == 1 else None
+        runs: Any = each[0] if each.__class__ is Runs else None
+        if runs is not None and len(runs) == 1 and runs[0].__class__ is bytes:  # nearly always
+            more = len(runs[0]) + RECORD_OVERHEAD  # as below, in a third of the time
         else:
             runs = _runs_of(record_sets)
             if not runs:
                 return None
             more = runs_size(runs, len(runs))
-        size = self.size + more
-        if more > MOST_BYTES or self.is_full or size > self.room:
+        size += more
+        if more > MOST_BYTES or size > self.room:
             return None
         self.runs += runs
         self.size = size
-        return runs
+        taken: Sequence[bytes] = runs
+        return taken
 
     def drop(self, runs: Sequence[bytes]) -> None:
         """These, which were taken last, are not to be written."""
