@@ -66,6 +66,20 @@ def test_deleted_and_back(offsets: Offsets) -> None:
     assert offsets.moved.take("g") == {AT}
 
 
+def test_deleted_where_a_transaction_alone_had_one(offsets: Offsets) -> None:
+    """Nothing else tells that somebody has deleted it after what stood there before."""
+    offsets.delete(_key())
+    offsets.add_pending(PRODUCER, None, _key(), OffsetCommitValue(6))
+    assert not offsets.moved.of("g")
+    offsets.touched.clear()
+    offsets.delete(_key())
+    assert offsets.moved.take("g") == {AT}
+    assert "g" in offsets.touched, "it is looked for now"
+    offsets.moved.forget("g")
+    offsets.delete(_key())
+    assert not offsets.moved.groups
+
+
 def test_only_of_groups_that_are_asked_about(offsets: Offsets) -> None:
     offsets.commit(_key("other"), OffsetCommitValue(5))
     offsets.moved.forget("g")

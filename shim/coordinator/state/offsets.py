@@ -114,8 +114,8 @@ class Offsets:
         somebody's own takes its place."""
 
     def note_deleted(self, group: str, topic: str, partition: int) -> None:
-        """Somebody has deleted it, and there was none. No record tells of that, and it is a move all the same: it is to
-        be looked for now, so that what is written later is not taken for older."""
+        """Somebody has deleted it, and there was none, or a pending one. Nothing else tells of that, and it is a move all
+        the same: it is to be looked for now, so that what is written later is not taken for older."""
         if group in self.moved.groups:
             self.moved.groups[group].add((topic, partition))
             self.touched[group] = None
@@ -147,6 +147,8 @@ class Offsets:
     def delete(self, key: OffsetCommitKey) -> None:
         """A tombstone: it takes what is pending, too."""
         self.touched[key.group] = None
+        if key.group in self.moved.groups and self.committed.get(key.group, key.topic, key.partition) is None:
+            self.note_deleted(key.group, key.topic, key.partition)
         self.committed.delete(key.group, key.topic, key.partition)
         if self.transactions.pending and (dropped := self.transactions.forget(key)) is not None:
             self.overruled.note(key.group, (key.topic, key.partition), dropped)
