@@ -114,8 +114,8 @@ class Offsets:
         somebody's own takes its place."""
 
     def note_deleted(self, group: str, topic: str, partition: int) -> None:
-        """Somebody has deleted it, and there was none, or a pending one. Nothing else tells of that, and it is a move all
-        the same: it is to be looked for now, so that what is written later is not taken for older."""
+        """Somebody has deleted it, and there was none, or a pending one alone. Nothing else tells of that, and it is a
+        move all the same: it is to be looked for now, so that what is written later is not taken for older."""
         if group in self.moved.groups:
             self.moved.groups[group].add((topic, partition))
             self.touched[group] = None
