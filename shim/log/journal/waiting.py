@@ -90,14 +90,15 @@ class Waiting:
 def _runs_of(record_sets: Sequence[Appended]) -> list[bytes] | None:
     """Of all of them; None where there are some that cannot wait."""
     runs: list[bytes] = []
+    copied = 0
     for each in record_sets:
         if isinstance(each, Runs):
             for run in each.runs:
                 if not isinstance(run, bytes):
                     return None
                 runs.append(run)
-        elif isinstance(each, list) and encoded_size(each) <= MOST_BYTES:
-            # Of a group that is deleted there may be 16 MiB: that is not copied in vain.
+        elif isinstance(each, list) and (copied := copied + encoded_size(each)) <= MOST_BYTES:
+            # Of a group that is deleted there may be 16 MiB, and of many groups more: that is not copied in vain.
             runs += [run_of(key, value) for key, value in each]
         else:
             return None
