@@ -58,12 +58,23 @@ _LOW: Final = bytes(range(256)) * (_NUMBERED >> 8)
 class CommitRows(Sequence[OffsetCommitRequestPartition]):
     """The partitions of one topic of a plain commit, at least one.
 
-    ``answer``: the end of the response's frame if they are all of a request and all are committed, where it is kept.
     ``raw`` has a row every ``stride`` bytes, the first one at 0; ``metadata`` is what the request has for each: "" or
-    None.
+    None. ``repeated``: of a request that was there before, but for its offset, what is the same in both; then there is
+    one row, and ``raw`` is that.
     """
 
-    __slots__ = ("_columns", "answer", "consecutive", "highest", "last", "lowest", "metadata", "raw", "size", "stride")
+    __slots__ = (
+        "_columns",
+        "consecutive",
+        "highest",
+        "last",
+        "lowest",
+        "metadata",
+        "raw",
+        "repeated",
+        "size",
+        "stride",
+    )
 
     def __init__(
         self, raw: bytes, stride: int, count: int, metadata: str | None, last: CommitRows | None = None
@@ -71,7 +82,7 @@ class CommitRows(Sequence[OffsetCommitRequestPartition]):
         """``last``, of rows that are several blocks, each of the same partitions: the last block."""
         self.raw = raw
         self.stride = stride
-        self.answer: bytes | None = None
+        self.repeated: Repeated | None = None
         self._columns: list[bytes] | None = None
         self.metadata = metadata
         self.size = count
@@ -141,6 +152,21 @@ def _are_consecutive(raw: bytes, stride: int, count: int) -> bool:
     )
 
 
+class Repeated:
+    """What is the same in all commits of one partition by one client. ``before_topics``: the request's fields.
+    ``answer``: the end of the response's frame if it is committed. ``history``: for protocol/own/history_runs.py, which
+    keeps there what is the same in their records."""
+
+    __slots__ = ("answer", "before_topics", "client_id", "history", "topic")
+
+    def __init__(self, client_id: str | None, before_topics: tuple[Any, ...], topic: str, answer: bytes) -> None:
+        self.client_id = client_id
+        self.before_topics = before_topics
+        self.topic = topic
+        self.answer = answer
+        self.history: Any = None
+
+
 class AllCommitted(NamedTuple):
     """The response to a plain commit of which all was committed."""
 
@@ -200,17 +226,8 @@ class _NotPlain(Exception):
 NOT_PLAIN: Final = (_NotPlain, IndexError, struct_error, UnicodeDecodeError, DecodeError)
 
 
-class _Known(NamedTuple):
-    """What is the same in all commits of one partition by one client."""
-
-    client_id: str | None
-    before_topics: tuple[Any, ...]
-    topic: str
-    answer: bytes
-
-
 # By version, and all of the request from the client id to the partition: the rest of it has a fixed size.
-_known: Final[dict[tuple[int, bytes], _Known]] = {}
+_known: Final[dict[tuple[int, bytes], Repeated]] = {}
 _MOST_KNOWN: Final = 4096
 _BEHIND_PARTITION: Final = ROW_SIZE - OFFSET_AT + REST_SIZE + 2  # ends with no tagged fields of topic and request
 _PLAIN_ENDS: Final = (b"\x01\x00\x00\x00", b"\x00\x00\x00\x00")
@@ -228,16 +245,15 @@ def plain_request(version: int, frame: bytes, pos: int) -> tuple[RequestHeader, 
         if version >= FIRST_FLEXIBLE and len(request.topics) == rows.size == 1:
             if len(_known) >= _MOST_KNOWN:
                 _known.clear()
-            rows.answer = response_to_plain(version, 0, request)[_FRAME_HEAD.size :]
-            _known[key] = _Known(header.client_id, request[:_TOPICS], request.topics[0].name, rows.answer)
+            answer = response_to_plain(version, 0, request)[_FRAME_HEAD.size :]
+            _known[key] = Repeated(header.client_id, request[:_TOPICS], request.topics[0].name, answer)
         return header, request
-    client_id, before_topics, name, answer = known
     row_at = -_BEHIND_PARTITION - OFFSET_AT
     rows = CommitRows(frame[row_at : row_at + ROW_SIZE], ROW_SIZE, 1, "" if frame[-4] else None)
-    rows.answer = answer
-    topic = _new(OffsetCommitRequestTopic, (name, ZERO_UUID, rows, ()))
-    header = _new(RequestHeader, (*_HEAD.unpack_from(frame, pos), client_id, ()))
-    return header, _new(OffsetCommitRequest, (*before_topics, (topic,), ()))
+    rows.repeated = known
+    topic = _new(OffsetCommitRequestTopic, (known.topic, ZERO_UUID, rows, ()))
+    header = _new(RequestHeader, (*_HEAD.unpack_from(frame, pos), known.client_id, ()))
+    return header, _new(OffsetCommitRequest, (*known.before_topics, (topic,), ()))
 
 
 def _scanned(version: int, frame: bytes, pos: int) -> tuple[RequestHeader, OffsetCommitRequest]:
@@ -379,8 +395,9 @@ _FRAME_HEAD: Final = Struct(">ii")  # size, correlation id
 
 def response_to_plain(version: int, correlation_id: int, request: OffsetCommitRequest) -> bytes:
     """The frame of the response to a plain request of which all was committed."""
-    answer = cast(CommitRows, request.topics[0].partitions).answer
-    if answer is not None:
+    repeated = cast(CommitRows, request.topics[0].partitions).repeated
+    if repeated is not None:
+        answer = repeated.answer
         return _FRAME_HEAD.pack(_INT32.size + len(answer), correlation_id) + answer
     flexible = version >= FIRST_FLEXIBLE
     stride = 7 if flexible else 6  # partition, error, and the number of no tagged fields

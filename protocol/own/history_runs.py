@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from functools import lru_cache
 from struct import Struct
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from protocol.commit_rows import OFFSET_AT, ROW_SIZE, CommitRows
 from protocol.generated import varint
+from protocol.messages.offset_commit import OffsetCommitRequest
 from protocol.own.history_log import (
     ALWAYS_A_COLUMN,
     COLUMNS_HISTORY,
@@ -27,6 +28,8 @@ from protocol.own.history_log import (
     Who,
 )
 from protocol.records.varints import zigzag
+
+_new: Final[Any] = tuple.__new__  # it skips the constructors of named tuples
 
 # From so many rows on, columns take less to write than rows, by far. Who reads takes either.
 _MANY: Final = 20
@@ -50,12 +53,32 @@ _MOST_ALIKE: Final = 4096
 """Of more rows the columns are looked at one by one: what is kept to compare them with would be large."""
 
 
+_OfRepeated: TypeAlias = tuple[tuple[str, str, str], bytes, bytes, bytes]
+"""The caller, and what is around a row of his."""
+
+
 class _Around(NamedTuple):
     """Of a record what is the same in each of that size: up to the time, from there to the rows, and behind them."""
 
     before_time: bytes
     before_rows: bytes
     after: bytes
+
+
+def history_of_commit(
+    request: OffsetCommitRequest, topic: str, rows: CommitRows, time: int, caller: tuple[str, str, str]
+) -> bytes:
+    """As :func:`history_run`, of what the request has for one topic. ``caller``: client id, host and principal."""
+    repeated = rows.repeated
+    if repeated is None:
+        # Generation, member and instance.
+        return history_run(request.group_id, topic, rows, time, _new(Who, request[1:4] + caller))
+    kept: _OfRepeated | None = repeated.history
+    if kept is None or kept[0] != caller:
+        who = Who(*request[1:4], *caller)
+        kept = repeated.history = (caller, *_around_rows(request.group_id, topic, who, 1))
+    _, before_time, before_rows, after = kept
+    return b"".join((before_time, _TIME.pack(time), before_rows, rows.raw, _PLAIN_REST, after))
 
 
 def history_run(group: str, topic: str, rows: CommitRows, time: int, who: Who) -> bytes:
@@ -65,9 +88,6 @@ def history_run(group: str, topic: str, rows: CommitRows, time: int, who: Who) -
     Raises EncodeError. The names are to be short, as those of plain commits are: they are kept.
     """
     count = rows.size
-    if count == 1:
-        before_time, before_rows, after = _around_rows(group, topic, who, 1)
-        return b"".join((before_time, _TIME.pack(time), before_rows, rows.raw[:ROW_SIZE], _PLAIN_REST, after))
     if count < _MANY:
         before_time, before_rows, after = _around_rows(group, topic, who, count)
         return b"".join((before_time, _TIME.pack(time), before_rows, _raw(rows), after))

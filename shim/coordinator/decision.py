@@ -6,6 +6,7 @@ from typing import Any
 from protocol.commit_rows import CommitRows
 from protocol.errors import ErrorCode
 from protocol.messages.join_group import JoinGroupResponse, JoinGroupResponseMember
+from protocol.messages.offset_commit import OffsetCommitRequest
 from protocol.messages.sync_group import SyncGroupResponse
 from protocol.offsets_log import OffsetCommitKey, OffsetCommitValue
 from protocol.own.history_log import DELETED, NO_OFFSET, HistoryRecord, OffsetHistoryKey, OffsetHistoryValue, Who
@@ -80,10 +81,11 @@ class Decision:
             (at, pending_key(producer, key)) for producer in self.state.offsets.transactions.producers_of(key)
         ]
 
-    def write_rows(self, group: str, topic: str, rows: CommitRows, who: Who | None) -> None:
-        """As :meth:`write`, of what a plain commit has for one topic; such commits are all that is decided."""
-        self.state.replay_rows(group, topic, rows, self.now)
-        self.rows.append(_new(RowsOfTopic, (group, topic, rows, self.now, who)))
+    def write_rows(self, commit: OffsetCommitRequest, topic: str, rows: CommitRows, caller: Caller | None) -> None:
+        """As :meth:`write`, of what a plain commit has for one topic; such commits are all that is decided. ``caller``:
+        who commits, for the history; None where none is kept."""
+        self.state.replay_rows(commit.group_id, topic, rows, self.now)
+        self.rows.append(_new(RowsOfTopic, (commit, topic, rows, self.now, caller)))
 
     def write_hands(self, group_id: str, hands: Hands, step: Step, cause: str, *, from_zookeeper: bool) -> None:
         """The group is in these hands from here on, and at this step."""

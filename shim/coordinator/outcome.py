@@ -10,14 +10,14 @@ from protocol.messages.delete_groups import DeletableGroupResult
 from protocol.messages.heartbeat import HeartbeatResponse
 from protocol.messages.join_group import JoinGroupResponse
 from protocol.messages.leave_group import LeaveGroupResponse
-from protocol.messages.offset_commit import OffsetCommitResponse
+from protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from protocol.messages.offset_delete import OffsetDeleteResponse
 from protocol.messages.share_group_heartbeat import ShareGroupHeartbeatResponse
 from protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatResponse
 from protocol.messages.sync_group import SyncGroupResponse
 from protocol.messages.txn_offset_commit import TxnOffsetCommitResponse
 from protocol.offsets_log import GroupMetadataKey, GroupMetadataValue, OffsetCommitKey, OffsetCommitValue
-from protocol.own.history_log import HistoryRecord, Who
+from protocol.own.history_log import HistoryRecord
 from protocol.own.position import Position, Producer
 from protocol.own.state_log import StateRecord
 from protocol.own.topic_log import PendingKey, Settled
@@ -145,15 +145,15 @@ class TransactionEnd(NamedTuple):
 
 
 class RowsOfTopic(NamedTuple):
-    """The records of a plain commit for one topic, one for each row, and one of the history for all: where `who` is
-    None, none is kept. `now` is their time of commit, and there are no metadata and no expire timestamps.
+    """The records of a plain commit for one topic, one for each row, and one of the history for all: where `caller`
+    is None, none is kept. `now` is their time of commit, and there are no metadata and no expire timestamps.
     """
 
-    group: str
+    commit: OffsetCommitRequest
     topic: str
     rows: CommitRows
     now: int
-    who: Who | None
+    caller: Caller | None
 
 
 class Outcome(NamedTuple):

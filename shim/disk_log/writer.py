@@ -17,7 +17,7 @@ from shim.disk_log.writing_thread import WritingThread
 from shim.log import Maintained, MayWait, OffsetsLog, PartitionWrite
 from shim.metrics import FlushCounts
 from shim.runtime.clock import Clock
-from shim.runtime.flight import Batch, Flight, RecordSet, Ticket
+from shim.runtime.flight import Batch, Flight, History, RecordSet, Ticket
 from shim.runtime.snapshots import End, Snapshots, Taking
 
 _Arguments = TypeVarTuple("_Arguments")
@@ -98,7 +98,7 @@ class Writer:
         else:
             self._without_history.add(number)
 
-    def append(self, number: int, records: Batch, history: RecordSet) -> None:
+    def append(self, number: int, records: Batch, history: History) -> None:
         """One decision's records, to be written with the next flight."""
         self._next.append(number, records, history, self._commit_timeout)
         if not self._busy:
@@ -176,14 +176,14 @@ class Writer:
         self._gives_way_at = self._took_off_at + self._enough
         now = self._clock.now()
         writes: list[PartitionWrite] = []
-        history: dict[int, list[RecordSet]] = {}
         for number, records in flight.records.items():
             if records.state:  # first: what was decided with offsets says what these mean
                 writes.append(_new(PartitionWrite, (number, records.state, now, STATE_TOPIC)))
             if records.offsets:
                 writes.append(_new(PartitionWrite, (number, records.offsets, now, OFFSETS_TOPIC)))
-            if records.history and number not in self._without_history:
-                history[number] = records.history
+        history = flight.history
+        if self._without_history:
+            history = [each for each in history if each[0] not in self._without_history]
         may_wait: MayWait | None = _new(MayWait, (HISTORY_TOPIC, now, history)) if history else None
         self._taking = self._snapshots.begin()
         of_snapshot = self._taking.number if self._taking is not None else None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Final, NamedTuple, Self, TypeAlias
@@ -20,7 +20,7 @@ from shim.log.partition.partition import PartitionLog
 from shim.log.segments.batching import PreparedBatch
 from shim.log.settings import LogSettings
 from shim.log.settling import Settling
-from shim.log.staged import Staged
+from shim.log.staging import Records, Staged, TopicStaging
 
 _BETWEEN_ROLLS_MS: Final = 100
 _CLOSED: Final = "the log is closed"  # another process may have the data directory by then
@@ -44,7 +44,8 @@ class PartitionWrite(NamedTuple):
 
 
 class MayWait(NamedTuple):
-    """What one write appends to partitions of a topic of which nobody need read it soon: record sets, by partition.
+    """What one write appends to partitions of a topic of which nobody need read it soon: records that are right each by
+    itself, by partition; a partition may come several times.
 
     Once they are durable they may come into one batch with those of later writes, whose time is that of the first of
     them, and cannot be read before :meth:`OffsetsLog.settle`.
@@ -52,7 +53,7 @@ class MayWait(NamedTuple):
 
     topic: str
     timestamp_ms: int
-    records: Mapping[int, Sequence[Appended]]
+    records: Records
 
 
 # What goes into a log, and when: record sets, and the batches that they become.
@@ -96,6 +97,7 @@ class OffsetsLog:
         self._checkpoint_due_ms: int | None = None
         self._cannot_sync = False
         self._settling = Settling(self._partitions.values())
+        self._staging: dict[str, TopicStaging] = {}
         self._flusher = Flusher()
         self._closed = False
 
@@ -213,11 +215,11 @@ class OffsetsLog:
         for a timestamp beyond 64 bits, but of what waits with others: the time of the first of them counts.
         """
         failed: dict[int, OSError] = {}
-        at_once, to_wait = self._logs_of(writes, may_wait)
-        staged = Staged()
+        at_once = self._logs_of(writes)
+        staged = self._staged(may_wait, writes)
         try:
             if may_wait is not None:
-                at_once += staged.stage(to_wait, may_wait.records.values(), may_wait.timestamp_ms)
+                at_once += staged.stage(may_wait.records)
             written = self._written(at_once, failed)
             staged.drop(failed)
             begins_segment = any(log.begins_segment for log, _, _ in written)
@@ -258,22 +260,32 @@ class OffsetsLog:
                 written.append(each)
         return _without(failed, written)
 
-    def _logs_of(
-        self, writes: Sequence[PartitionWrite], may_wait: MayWait | None
-    ) -> tuple[_Writes, list[PartitionLog]]:
-        """What is written at once, and the logs of what may wait. Raises as :meth:`write` does."""
+    def _logs_of(self, writes: Sequence[PartitionWrite]) -> _Writes:
+        """What is written at once. Raises as :meth:`write` does."""
         if self._closed:
             raise LogError(_CLOSED)
         its = self._partitions
         try:
             at_once = [(its[write[3], write[0]], write[2], write[1]) for write in writes]
-            to_wait = [] if may_wait is None else [its[may_wait[0], number] for number in may_wait[2]]
         except KeyError as unknown:
             raise _no_partition(*unknown.args[0]) from None
-        logs = [*[log for log, _, _ in at_once], *to_wait]
-        if len(logs) > 1 and len(set(logs)) < len(logs):
-            raise ValueError(f"a partition named twice in one write: {[str(log.topic_partition) for log in logs]}")
-        return at_once, to_wait
+        if len(at_once) > 1 and len({log for log, _, _ in at_once}) < len(at_once):
+            raise _named_twice(log for log, _, _ in at_once)
+        return at_once
+
+    def _staged(self, may_wait: MayWait | None, writes: Sequence[PartitionWrite]) -> Staged:
+        """Of a write that has these besides. Raises as :meth:`write` does."""
+        if may_wait is None:
+            return _NOTHING
+        topic, timestamp_ms, records = may_wait
+        staging = self._staging.get(topic)
+        if staging is None:
+            logs = {number: log for (its, number), log in self._partitions.items() if its == topic}
+            staging = self._staging[topic] = TopicStaging(topic, logs)
+        at_once = {write[0] for write in writes if write[3] == topic}
+        if at_once and (twice := at_once.intersection(number for number, _ in records)):
+            raise _named_twice(staging.logs[number] for number in twice)
+        return Staged(staging, records, timestamp_ms)
 
     def _journaled(self, written: _Prepared, staged: Staged) -> bool:
         """Has the journal make durable what was written, and what is to wait. False when it could not."""
@@ -393,6 +405,13 @@ class OffsetsLog:
             self.ended_clean = self._handover.leave()
         except OSError as error:
             _logger.warning("%s: not noted that it was closed in good order: %s", self.data_dir.path, error)
+
+
+_NOTHING: Final = Staged(TopicStaging("", {}), (), 0)
+
+
+def _named_twice(logs: Iterable[PartitionLog]) -> ValueError:
+    return ValueError(f"a partition named twice in one write: {[str(log.topic_partition) for log in logs]}")
 
 
 def _no_partition(topic: str, partition: int) -> ValueError:

@@ -8,7 +8,7 @@ from typing import NamedTuple, Protocol
 from shim.config import Settings
 from shim.coordinator import CoordinatorSettings, GroupCoordinator
 from shim.metrics import CleaningCounts, FlushCounts, StandbyCounts
-from shim.runtime.flight import Batch, Flight, RecordSet, Ticket
+from shim.runtime.flight import Batch, Flight, History, RecordSet, Ticket
 from shim.runtime.progress import Progress
 from shim.runtime.snapshots import Retired
 
@@ -50,7 +50,7 @@ class Reports(NamedTuple):
 class Writes(Protocol):
     """What was decided, on its way into a log. For the event loop."""
 
-    def append(self, number: int, records: Batch, history: RecordSet) -> None:
+    def append(self, number: int, records: Batch, history: History) -> None:
         """One decision's records, to be written with the partition's next flight."""
 
     def append_state(self, number: int, records: RecordSet) -> None:

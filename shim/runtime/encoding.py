@@ -9,13 +9,13 @@ from typing import Any, Final, NamedTuple
 
 from protocol.offsets_log import commit_runs, encode_key, encode_value
 from protocol.own.history_log import encode_history
-from protocol.own.history_runs import history_run
+from protocol.own.history_runs import history_of_commit
 from protocol.own.position import position_header
 from protocol.own.record_sets import DroppingSet, EndOfTransaction, Runs, TransactionalSet
 from protocol.own.state_log import encode_state
-from protocol.records.record_runs import Run
+from protocol.records.record_runs import Run, run_of
 from shim.coordinator import GroupEvent, Outcome, RowsOfTopic, TransactionBatch, TransactionEnd
-from shim.runtime.flight import Batch, Record, RecordSet, Ticket
+from shim.runtime.flight import Batch, History, Record, Ticket
 
 _new: Final[Any] = tuple.__new__  # it skips the constructors of named tuples
 
@@ -24,7 +24,7 @@ class Decided(NamedTuple):
     """An outcome with which nothing can go wrong any more: its records encoded, its tickets known to wait."""
 
     batches: list[Batch]
-    history: RecordSet
+    history: History
     answers: list[tuple[Ticket, Any]]
     state: Sequence[Record] = ()
     events: Sequence[GroupEvent] = ()
@@ -40,7 +40,7 @@ def encoded(waiting: Mapping[object, Ticket], outcome: Outcome) -> Decided:
     if outcome.rows:
         return _rows(outcome.rows, answers, state, outcome.events)
     records = [(encode_key(key), None if value is None else encode_value(value)) for key, value in outcome.records]
-    history: list[Record] = [encode_history(record) for record in outcome.history]
+    history = [run_of(*encode_history(record)) for record in outcome.history]
     if outcome.transaction is not None:
         return Decided([_transactional(outcome.transaction, records)], history, answers, state, outcome.events)
     return Decided(_batches(records, outcome), history, answers, state, outcome.events)
@@ -54,19 +54,17 @@ def _rows(
 ) -> Decided:
     count = 0
     offsets: list[Run] = []
-    history: list[Run] = []
-    for group, topic, of_topic, now, who in rows:
+    history: list[bytes] = []
+    for request, topic, of_topic, now, caller in rows:
         left = of_topic
-        if who is not None:
-            history.append(history_run(group, topic, of_topic, now, who))
+        if caller is not None:
+            history.append(history_of_commit(request, topic, of_topic, now, caller))
             # What is overwritten by the same decision nobody is ever served. The history has it.
             left = of_topic.last or of_topic
         count += left.size
-        offsets += commit_runs(group, topic, left, now)
+        offsets += commit_runs(request.group_id, topic, left, now)
     batch: Runs = _new(Runs, (offsets, count))
-    made: Decided = _new(
-        Decided, ([batch], _new(Runs, (history, len(history))) if history else [], answers, state, events)
-    )
+    made: Decided = _new(Decided, ([batch], history, answers, state, events))
     return made
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Final, Protocol
 
 from protocol.errors import ErrorCode
@@ -28,23 +28,28 @@ Batch = RecordSet | DroppingSet | TransactionalSet | EndOfTransaction
 
 
 SET_BYTES: Final = 16 << 20
-"""Of keys and values in one record set of the history, or of the shim's own state."""
+"""Of keys and values in one record set of the shim's own state."""
+
+History = Sequence[bytes]
+"""Records of the history, from behind their offset delta on: each is right by itself."""
+
+_TOGETHER: Final = 1024
+"""Of a group that is deleted there may be more: they go to the log in parts, as one has to fit in a batch."""
 
 
 class PartitionRecords:
-    """What is to be written to one partition: record sets, one for each decision, of offsets and of their history, and
-    of the shim's own state."""
+    """What is to be written to one partition: record sets of offsets, one for each decision, and of the shim's own
+    state."""
 
-    __slots__ = ("count", "history", "offsets", "state")
+    __slots__ = ("count", "offsets", "state")
 
     def __init__(self) -> None:
         self.offsets: list[Batch] = []
-        self.history: list[RecordSet] = []
         self.state: list[RecordSet] = []
         self.count = 0
         """Records of the offsets."""
 
-    def add(self, offsets: Batch, history: RecordSet) -> None:
+    def add(self, offsets: Batch) -> None:
         self.offsets.append(offsets)
         if isinstance(offsets, list):
             self.count += len(offsets)
@@ -52,10 +57,6 @@ class PartitionRecords:
             self.count += offsets.total
         else:
             self.count += 1 if isinstance(offsets, EndOfTransaction) else len(offsets.records)
-        if isinstance(history, list):
-            self.history += _divided(history)
-        elif history:
-            self.history.append(history)
 
     def add_state(self, records: RecordSet) -> None:
         assert isinstance(records, list)
@@ -64,7 +65,7 @@ class PartitionRecords:
 
 def _divided(records: list[Record]) -> Iterator[list[Record]]:
     """What a transaction has to say, or a group that is deleted, which has no bound, in sets that the log takes: each
-    record of the history, and each note of many, is right by itself."""
+    note of many is right by itself."""
     first = size = 0
     for at, (key, value) in enumerate(records):
         more = len(key) + len(value or b"")
@@ -83,19 +84,26 @@ class Flight:
     answered COORDINATOR_NOT_AVAILABLE, as the broker does; the records stay in flight, their outcome unknown.
     """
 
-    __slots__ = ("_answers", "_timer", "over", "records", "timed_out")
+    __slots__ = ("_answers", "_timer", "history", "over", "records", "timed_out")
 
     def __init__(self) -> None:
         self.records: dict[int, PartitionRecords] = {}
+        self.history: list[tuple[int, History]] = []
+        """Of each decision, with its partition."""
         self.timed_out = False
         self.over = asyncio.Event()
         """Set when the log has let go of the records, written or not."""
         self._answers: dict[int, list[tuple[Ticket, Any]]] = {}
         self._timer: asyncio.TimerHandle | None = None
 
-    def append(self, partition: int, records: Batch, history: RecordSet, timeout_seconds: float) -> None:
+    def append(self, partition: int, records: Batch, history: History, timeout_seconds: float) -> None:
         """``records`` are one decision's: they are recovered whole or not at all."""
-        self.begin(partition, timeout_seconds).add(records, history)
+        self.begin(partition, timeout_seconds).add(records)
+        if len(history) > _TOGETHER:
+            parts = range(0, len(history), _TOGETHER)
+            self.history += [(partition, history[first : first + _TOGETHER]) for first in parts]
+        elif history:
+            self.history.append((partition, history))
 
     def append_state(self, partition: int, records: RecordSet, timeout_seconds: float) -> None:
         self.begin(partition, timeout_seconds).add_state(records)
@@ -126,6 +134,7 @@ class Flight:
         Gives the tickets that were held for them, for the caller to fail.
         """
         self.records.pop(partition, None)
+        self.history = [each for each in self.history if each[0] != partition]
         if not self.records:
             # Nothing is waited for any more: the time-out begins with what is appended next.
             self._stop_timer()

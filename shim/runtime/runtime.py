@@ -87,7 +87,7 @@ class Runtime(ServedPartitions):
             writes.append_state(number, list(state))
         for batch in batches:
             writes.append(number, batch, history)
-            history = []
+            history = ()
         if answers:
             _tell(answers, number, writes.awaited(number) if after_flight or batches or state else None)
         self._arm(partition)

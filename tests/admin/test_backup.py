@@ -13,7 +13,7 @@ from protocol.own.history_log import HISTORY_TOPIC
 from protocol.partition import OFFSETS_TOPIC, partition_for
 from shim.admin.at_rest.backing_up import back_up
 from shim.admin.files_to_read import FilesToRead
-from shim.log import LogSettings, MayWait, OffsetsLog, PartitionWrite
+from shim.log import LogSettings, OffsetsLog, PartitionWrite
 from shim.log.cleaner.cleaner import Cleaner
 from shim.log.cleaner.cleaning import CleanerSettings
 from shim.log.disk.files import Files, _naming
@@ -21,6 +21,7 @@ from shim.log.disk.names import STAND_IN
 from tests.admin.running import SILENT, TIMESTAMP, commit_record, log, log_in_a_process, served, write_log
 from tests.log.faulty_files import FaultyFiles
 from tests.log.mortal_files import Killed, MortalFiles
+from tests.log.runs import may_wait
 from tests.waiting import wait_until
 
 SMALL = LogSettings(segment_bytes=1000)
@@ -243,7 +244,7 @@ def test_history_that_waits_in_the_journal_of_a_running_shim_is_in_it(tmp_path: 
 
     def commit_both(number: int) -> None:
         record = commit_record("g", "topic", 0, number)
-        history = MayWait(HISTORY_TOPIC, TIMESTAMP, {0: [[record]]})
+        history = may_wait(HISTORY_TOPIC, TIMESTAMP, {0: [[record]]})
         assert offsets_log.write([PartitionWrite(0, [[record]], TIMESTAMP)], history) == {}
 
     for number in range(4):

@@ -53,7 +53,8 @@ class Deciding(Driven):
         super().take(outcome)
         if outcome.transaction is None:
             written = {tuple(key) for key, _ in outcome.records}
-            written |= {(of.group, of.topic, number) for of in outcome.rows for number, *_ in of.rows.values()}
+            for commit, topic, rows, *_ in outcome.rows:
+                written |= {(commit.group_id, topic, number) for number, *_ in rows.values()}
             self.in_cluster = {each: its or each[1] in written for each, its in self.in_cluster.items()}
         batches, _, _, state, _ = encoded(self.partition.waiting, outcome)
         self.state_records += state

@@ -22,7 +22,7 @@ from protocol.records.batches import (
 )
 from protocol.records.record_runs import frame_runs
 from protocol.topic_partition import TopicPartition
-from shim.log import flush, settling
+from shim.log import flush, settling, staging
 from shim.log.directory.data_dir import DataDir
 from shim.log.directory.handover import CLEAN_SHUTDOWN
 from shim.log.directory.meta_properties import META_NAME
@@ -32,10 +32,11 @@ from shim.log.disk.names import STAND_IN
 from shim.log.journal import journal, journal_records
 from shim.log.journal import waiting as waiting_log
 from shim.log.journal.journal_records import Begun, WaitingEntry
-from shim.log.offsets_log import MayWait, OffsetsLog, PartitionWrite
+from shim.log.offsets_log import OffsetsLog, PartitionWrite
 from shim.log.segments import batching, index
 from shim.log.settings import LogSettings
 from tests.log.lost_files import LostFiles, PowerFailure
+from tests.log.runs import may_wait
 
 DATA_DIR = Path("/disk/shim/data")
 JOURNAL = DATA_DIR / journal.JOURNAL_NAME
@@ -60,6 +61,7 @@ def small_sizes() -> Iterator[None]:
         mock.patch.object(journal, "_LARGEST_BYTES", 7_000),
         mock.patch.object(journal, "_CHUNK_BYTES", 500),
         mock.patch.object(waiting_log, "MOST_BYTES", 400),
+        mock.patch.object(staging, "MOST_BYTES", 400),
         mock.patch.object(journal, "_MOST_WAITING_BYTES", HEADER_SIZE + 2 * 400),
         mock.patch.object(settling, "_WAITING_MS", 80),
     ):
@@ -280,7 +282,7 @@ class Lives:
         waits = {at for at in chosen if at.topic == WAITING_TOPIC and self.rng.random() < 0.8}
         failed = log.write(
             [PartitionWrite(at.partition, writes[at], self.now_ms, at.topic) for at in chosen if at not in waits],
-            MayWait(WAITING_TOPIC, self.now_ms, {at.partition: writes[at] for at in chosen if at in waits}),
+            may_wait(WAITING_TOPIC, self.now_ms, {at.partition: writes[at] for at in chosen if at in waits}),
         )
         for at, record_sets in writes.items():
             if at.partition not in failed:

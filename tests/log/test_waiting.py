@@ -8,17 +8,18 @@ import os
 import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import cast
 
 import pytest
 
-from protocol.own.record_sets import EndOfTransaction, Runs
 from protocol.records.batches import batches, decode_records
-from shim.log import LogSettings, MayWait, OffsetsLog, PartitionWrite
+from shim.log import LogSettings, OffsetsLog, PartitionWrite
 from shim.log.journal import journal as journal_module
 from shim.log.journal.journal import JOURNAL_NAME
 from shim.log.journal.journal_records import read_entries
 from shim.log.journal.waiting import MOST_BYTES
 from tests.log.faulty_files import FaultyFiles
+from tests.log.runs import Pairs, may_wait
 from tests.log.test_log import NOW, RecordSet, one, segment
 
 PARTITIONS = 3
@@ -60,7 +61,9 @@ def write(partition: int, *record_sets: RecordSet, at_ms: int = NOW) -> Partitio
 def wait(log: OffsetsLog, *writes: PartitionWrite, at_once: Sequence[PartitionWrite] = ()) -> dict[int, OSError]:
     """Of one topic and time."""
     ((topic, at_ms),) = {(write.topic, write.timestamp_ms) for write in writes}
-    return log.write(at_once, MayWait(topic, at_ms, {write.partition: write.records for write in writes}))
+    return log.write(
+        at_once, may_wait(topic, at_ms, {write.partition: cast(list[Pairs], write.records) for write in writes})
+    )
 
 
 def keys_in(data_dir: Path, partition: int) -> list[bytes | None]:
@@ -141,15 +144,6 @@ def test_many_do_not_wait_for_long(log: OffsetsLog, data_dir: Path) -> None:
     assert batches_in(data_dir, 0) == [(0, 1, NOW), (1, 4, NOW), (5, 1, NOW), (6, 1, NOW)]
     assert wait(log, write(0, one("waits"))) == {}
     assert batches_in(data_dir, 0)[-1] == (6, 1, NOW)
-
-
-def test_runs_wait_and_the_end_of_a_transaction_does_not(log: OffsetsLog, data_dir: Path) -> None:
-    run = b"\x02k\x02v\x00"
-    assert wait(log, PartitionWrite(0, [Runs([run], 1), one("list")], NOW)) == {}
-    assert keys_in(data_dir, 0) == [b"first"]
-    assert wait(log, PartitionWrite(0, [EndOfTransaction(1, 0, True, 0)], NOW)) == {}
-    assert keys_in(data_dir, 0)[:3] == [b"first", b"k", b"list"]
-    assert len(batches_in(data_dir, 0)) == 3
 
 
 def test_they_are_written_after_a_second(log: OffsetsLog, data_dir: Path) -> None:

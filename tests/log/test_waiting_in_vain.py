@@ -5,13 +5,12 @@ from __future__ import annotations
 import errno
 import random
 import shutil
-from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from protocol.own.record_sets import Appended, Runs
+from protocol.records.record_runs import run_of
 from protocol.topic_partition import TopicPartition
 from shim.log import LogSettings, MayWait, OffsetsLog, PartitionWrite
 from shim.log.disk.files import Files
@@ -31,8 +30,10 @@ from shim.log.journal.journal_records import (
 )
 from shim.log.journal.waiting import WaitedBatch, Waiting, batches_of
 from shim.log.segments.active import LogEnd
+from shim.log.staging import Records, TopicStaging
 from tests.log.faulty_files import FaultyFiles
 from tests.log.lost_files import LostFiles, PowerFailure
+from tests.log.runs import may_wait
 
 NOW = 1_767_225_600_123
 TOPIC = "history"
@@ -54,7 +55,7 @@ def at_once(key: str, partition: int = 0) -> list[PartitionWrite]:
 
 
 def waits(key: str, size: int = 10) -> tuple[list[PartitionWrite], MayWait]:
-    return [], MayWait(TOPIC, NOW, {0: [[(key.encode(), bytes(size))]]})
+    return [], may_wait(TOPIC, NOW, {0: [[(key.encode(), bytes(size))]]})
 
 
 def begun(data_dir: Path, files: Files, settings: LogSettings | None = None) -> OffsetsLog:
@@ -234,12 +235,12 @@ def test_what_comes_behind_a_gap_is_no_part_of_a_batch_until_there_is_another_pl
     journal.begin_anew()
     batches = {number: Begun(number, 0, 100 + number, 7, NOW) for number in (0, 1)}
     for begun, numbers, runs in (
-        ([batches[0]], [0], [[b"a0"]]),
-        ([batches[1]], [0, 1], [[b"b0", b"c0"], [b"b1"]]),
-        ([], [1, 0], [[b"c1"], [b"d0"]]),
-        ([batches[0]._replace(position=200)], [0], [[b"e0"]]),
+        ([batches[0]], [0], [b"a0"]),
+        ([batches[1]], [0, 1, 0], [b"b0", b"b1", b"c0"]),
+        ([], [1, 0], [b"c1", b"d0"]),
+        ([batches[0]._replace(position=200)], [0], [b"e0"]),
     ):
-        assert journal.append([encoded_waiting(TOPIC, begun, numbers, runs)])
+        assert journal.append([encoded_waiting(TOPIC, begun, numbers, [1] * len(runs), runs)])
     journal.close()
     path = tmp_path / JOURNAL_NAME
     content = path.read_bytes()
@@ -247,7 +248,11 @@ def test_what_comes_behind_a_gap_is_no_part_of_a_batch_until_there_is_another_pl
         _, end = list(records_of(path, content, id_of(path, content)))[damaged]
         content = content[: end - 1] + b"\xff" + content[end:]
     found = [(each.batch.position, each.runs) for each in read_waiting(path, content)]
-    first, second, third = [(100, [b"a0"])], [(100, [b"b0", b"c0"]), (101, [b"b1"])], [(101, [b"c1"]), (100, [b"d0"])]
+    first, second, third = (
+        [(100, [b"a0"])],
+        [(100, [b"b0"]), (101, [b"b1"]), (100, [b"c0"])],
+        [(101, [b"c1"]), (100, [b"d0"])],
+    )
     fourth = [(200, [b"e0"])]
     assert (
         found
@@ -267,14 +272,14 @@ def test_a_batch_follows_from_the_journal_byte_for_byte(tmp_path: Path) -> None:
     log = begun(tmp_path / "data", Files())
     partition = log.partition_log(0, topic=TOPIC)
     run = b"\x02k\x02v\x00"
-    flights: list[Sequence[Appended]] = [
-        [[(b"one", b"1"), (b"tombstone", None)]],
-        [Runs([run], 1)],
-        [Runs([run, run], 2), [(b"", b"")], Runs([run], 1)],
-        *[[Runs([run], 1)]] * 200,
+    flights: list[Records] = [
+        [(0, [run_of(b"one", b"1"), run_of(b"tombstone", None)])],
+        [(0, [run])],
+        [(0, [run, run]), (0, [run_of(b"", b"")]), (0, [run])],
+        *[[(0, [run])]] * 200,
     ]
     for later, flight in enumerate(flights):
-        assert log.write([], MayWait(TOPIC, NOW + later, {0: flight})) == {}
+        assert log.write([], MayWait(TOPIC, NOW + later, flight)) == {}
     assert partition.waiting is not None
     waiting = partition.waiting
     path = tmp_path / "data" / JOURNAL_NAME
@@ -297,7 +302,7 @@ def test_the_name_of_a_journal_that_begins_in_another_file_is_durable_before_it_
     files.sync_directory(Path("/"))
     files.sync_directory(data_dir)
     at = TopicPartition(TOPIC, 0)
-    waiting = encoded_waiting(TOPIC, [Begun(0, 0, 100, 7, NOW)], [0], [[b"waits"]])
+    waiting = encoded_waiting(TOPIC, [Begun(0, 0, 100, 7, NOW)], [0], [1], [b"waits"])
     assert journal.append([waiting])
     if seed % 2:  # the name cannot be synced at first
         files.error_in = frozenset({"sync_directory"})
@@ -331,7 +336,7 @@ def test_a_name_that_could_not_be_synced_is_given_anew(relied_on_by: str, seed: 
     files.error_in = frozenset({"sync_directory"})
     files.errors = {files.calls: errno.EIO}
     with pytest.raises(OSError, match="Input/output"):
-        journal.begin_anew([encoded_waiting(TOPIC, [waits_still.batch], [0], [waits_still.runs])])
+        journal.begin_anew([encoded_waiting(TOPIC, [waits_still.batch], [0], [1], waits_still.runs)])
     if relied_on_by == "append":
         assert journal.append([])
     else:
@@ -371,7 +376,7 @@ def two_topics(data_dir: Path, files: Files) -> OffsetsLog:
 
 def of_both(key: str) -> tuple[list[PartitionWrite], MayWait]:
     offsets = [PartitionWrite(number, [[(b"key", b"")]], NOW, "offsets") for number in range(2)]
-    return offsets, MayWait(TOPIC, NOW, {number: [[(key.encode(), b"")]] for number in range(2)})
+    return offsets, may_wait(TOPIC, NOW, {number: [[(key.encode(), b"")]] for number in range(2)})
 
 
 def history_after_a_crash(data_dir: Path) -> list[list[bytes]]:
@@ -417,9 +422,11 @@ def test_nor_what_was_staged_in_a_write_that_broke_off(
     with monkeypatch.context() as breaking:
         if breaks == "append":
             breaking.setattr(Journal, "append", out_of_memory)
+        elif breaks == "stage":  # as it is for the first to wait in a partition
+            log.settle(1, topic=TOPIC)
+            breaking.setattr(log.partition_log(1, topic=TOPIC), breaks, out_of_memory)
         else:
-            partition = log.partition_log(1, topic=TOPIC if breaks == "stage" else "offsets")
-            breaking.setattr(partition, breaks, out_of_memory)
+            breaking.setattr(log.partition_log(1, topic="offsets"), breaks, out_of_memory)
         with pytest.raises(MemoryError):
             log.write(*of_both("broken off"))
     assert [log.partition_log(number, topic=TOPIC).waiting for number in range(2)] != [None, None]
@@ -433,19 +440,20 @@ def test_nor_what_was_staged_in_a_write_that_broke_off(
 
 
 def test_how_much_waits_is_known_whatever_is_refused() -> None:
-    waiting = Waiting(LogEnd(0, 100, 7), NOW, 1 << 20)
-    half: list[Appended] = [[(b"key", bytes(waiting_module.MOST_BYTES // 2))]]
-    assert waiting.take([[(b"key", bytes(waiting_module.MOST_BYTES))]]) is None, "too many for one flight"
-    assert waiting.take([Runs([bytes(waiting_module.MOST_BYTES)], 1)]) is None
-    assert waiting.take([*half, *half]) is None
+    nothing_kept = TopicStaging(TOPIC, {})
+    waiting = Waiting(0, LogEnd(0, 100, 7), NOW, 1 << 20, nothing_kept)
+    half = [bytes(waiting_module.MOST_BYTES // 2)]
+    assert not waiting.take([bytes(waiting_module.MOST_BYTES)]), "too many for one flight"
+    assert not waiting.take([*half, *half])
+    assert not waiting.take([])
     for _ in range(3):
-        taken = waiting.take(half)
-        assert taken is not None
-        waiting.drop(taken)
+        assert waiting.take(half)
+        waiting.drop(1)
     for _ in range(2):
-        assert waiting.take(half) is not None
-    assert waiting.take([Runs([b"\x02k\x02v\x00"], 1)]) is None
-    assert Waiting(LogEnd(0, 100, 7), NOW, 100).take([[(b"key", bytes(50))]]) is None, "there is no room for it"
+        assert waiting.take(half)
+    assert not waiting.take([b"\x02k\x02v\x00"])
+    without_room = Waiting(0, LogEnd(0, 100, 7), NOW, 100, nothing_kept)
+    assert not without_room.take([bytes(50)]), "there is no room for it"
 
 
 @pytest.mark.parametrize("seed", range(20))

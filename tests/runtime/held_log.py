@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, Self
 
 from protocol.errors import ErrorCode
 from protocol.own.history_log import HISTORY_TOPIC
+from protocol.own.record_sets import Runs
 from protocol.own.state_log import STATE_TOPIC
 from protocol.partition import OFFSETS_TOPIC
 from shim.log import LogSettings, MayWait, OffsetsLog, PartitionWrite
@@ -49,8 +50,9 @@ class HeldLog(OffsetsLog):
         return log
 
     def write(self, writes: Sequence[PartitionWrite], may_wait: MayWait | None = None) -> dict[int, OSError]:
-        topic, timestamp_ms, waiting = may_wait or MayWait("", 0, {})
-        self.writes.append([*writes, *(PartitionWrite(n, its, timestamp_ms, topic) for n, its in waiting.items())])
+        topic, timestamp_ms, waiting = may_wait or MayWait("", 0, [])
+        to_wait = [PartitionWrite(number, [Runs(its, len(its))], timestamp_ms, topic) for number, its in waiting]
+        self.writes.append([*writes, *to_wait])
         self._loop.call_soon_threadsafe(self._begun.release)
         if not self._released.acquire(timeout=WAIT_SECONDS):
             raise TimeoutError("the test never released this write")

@@ -82,15 +82,13 @@ def offset_commit(decision: Decision, caller: Caller, version: int, request: Off
 def _commit_rows(decision: Decision, remembered: Caller | None, request: OffsetCommitRequest) -> None:
     """All offsets of a request whose partitions are rows, and so have no metadata and no condition."""
     group_id = request.group_id
-    # Generation, member and instance.
-    who: Who | None = None if remembered is None else _new(Who, request[1:4] + remembered)
     before = None
     if group_id in decision.state.with_stores:
         of_topics = ((topic.name, cast(CommitRows, topic.partitions)) for topic in request.topics)
         named = ((name, number) for name, rows in of_topics for number, _, _ in rows.values())
         before = before_commit(decision.state, group_id, named)
     for topic in request.topics:
-        decision.write_rows(group_id, topic.name, cast(CommitRows, topic.partitions), who)
+        decision.write_rows(request, topic.name, cast(CommitRows, topic.partitions), remembered)
     if before:
         note_way_back(decision, group_id, before)
 

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import cast
 
+from protocol.own.record_sets import Runs
 from shim.boottime import boottime
 from shim.kafka_log.history.writing import HistoryTopic
 from shim.kafka_log.owning.owned_topic import OwnedTopic
@@ -20,7 +21,7 @@ from shim.kafka_log.writing.translating import state_sets, topic_sets
 from shim.metrics import FlushCounts
 from shim.runtime.backend import Reports
 from shim.runtime.clock import Clock
-from shim.runtime.flight import Batch, Flight, RecordSet, Ticket
+from shim.runtime.flight import Batch, Flight, History, RecordSet, Ticket
 from shim.runtime.snapshots import Snapshots, Taking
 from shim.upstream import UpstreamError
 
@@ -71,11 +72,11 @@ class TopicFlights:
 
     # -- what is to be written
 
-    def append(self, number: int, records: Batch, history: RecordSet) -> None:
+    def append(self, number: int, records: Batch, history: History) -> None:
         flight = self._next_of(number)
         for each in topic_sets(records):
             flight.append(number, each, history, self._commit_timeout)
-            history = []
+            history = ()
 
     def append_state(self, number: int, records: RecordSet) -> None:
         assert isinstance(records, list)
@@ -190,7 +191,11 @@ class TopicFlights:
         records = {number: flight.records[number] for number, flight in taken_off.flights.items()}
         # Of what there is to write they have the translation.
         offsets = {number: cast(list[RecordSet], its.offsets) for number, its in records.items()}
-        history = {number: its.history for number, its in records.items() if its.history}
+        history = {
+            number: [Runs(runs, len(runs)) for _, runs in flight.history]
+            for number, flight in taken_off.flights.items()
+            if flight.history
+        }
         completed = partial(self._completed, taken_off)
         if self._history is None or not history:
             await self._offsets.write(offsets, now, completed)

@@ -95,15 +95,14 @@ def encoded_entry(
 
 
 def encoded_waiting(
-    topic: str, begun: Sequence[Begun], numbers: Sequence[int], runs: Sequence[Sequence[bytes]]
+    topic: str, begun: Sequence[Begun], numbers: Sequence[int], counts: Sequence[int], runs: Sequence[bytes]
 ) -> EncodedEntry:
-    """Of records that wait, those of each partition. ``begun``: the batches of which these are the first ones."""
-    counts = list(map(len, runs))
-    records = list(chain.from_iterable(runs))
-    head = _WAITING.pack(_WAITS, len(begun), len(counts), len(records))
+    """Of records that wait: ``counts`` of the ``runs`` are of each of these partitions, any of which may come several
+    times. ``begun``: the batches of which these are the first ones."""
+    head = _WAITING.pack(_WAITS, len(begun), len(numbers), len(runs))
     batches = [_BEGUN.pack(*each) for each in begun]
-    all_numbers = _numbers(2 * len(counts) + len(records)).pack(*numbers, *counts, *map(len, records))
-    return _name(topic), b"".join((head, *batches, all_numbers)), b"".join(records)
+    all_numbers = _numbers(2 * len(numbers) + len(runs)).pack(*numbers, *counts, *map(len, runs))
+    return _name(topic), b"".join((head, *batches, all_numbers)), b"".join(runs)
 
 
 @lru_cache(1024)

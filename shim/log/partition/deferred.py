@@ -17,9 +17,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from protocol.own.record_sets import Appended
 from shim.log.errors import LogError, RecoveryNeeded
-from shim.log.journal.waiting import Waiting
+from shim.log.journal.waiting import Staging, Waiting
 from shim.log.partition.ends import Ends
 from shim.log.segments.active import ActiveSegment, LogEnd
 from shim.log.settings import LogSettings
@@ -46,26 +45,30 @@ class Deferred:
         """None when nothing does. Let go of whole, as another thread may be looking at it."""
 
     def begin(
-        self, active: ActiveSegment, record_sets: Sequence[Appended], timestamp_ms: int
-    ) -> Sequence[bytes] | None:
-        """Stages the first records to wait, for the end of this segment. Gives them as the journal is to have them;
-        None where they cannot wait."""
+        self, partition: int, active: ActiveSegment, runs: Sequence[bytes], timestamp_ms: int, staging: Staging
+    ) -> bool:
+        """Stages the first records to wait, for the end of this segment. False where they cannot."""
         if abs(timestamp_ms) > _LAST_MS:
-            return None
-        waiting = Waiting(active.end, timestamp_ms, active.room_for_more(timestamp_ms, self._settings))
-        runs = waiting.take(record_sets)
-        if runs is not None:
-            self.waiting = waiting
-        return runs
+            return False
+        room = active.room_for_more(timestamp_ms, self._settings)
+        waiting = Waiting(partition, active.end, timestamp_ms, room, staging)
+        if not waiting.take(runs):
+            return False
+        self.waiting = waiting
+        return True
 
-    def drop(self, runs: Sequence[bytes]) -> None:
-        """These, which were staged last, are not acknowledged."""
+    def drop(self, count: int) -> None:
+        """So many, which were staged last, are not acknowledged."""
         waiting = self.waiting
         if waiting is not None:
-            if waiting.is_all(runs):
-                self.waiting = None
+            if waiting.is_all(count):
+                self._end(waiting)
             else:
-                waiting.drop(runs)
+                waiting.drop(count)
+
+    def _end(self, waiting: Waiting) -> None:
+        waiting.close()
+        self.waiting = None
 
     def write(self, active: ActiveSegment | None, ends: Ends) -> int:
         """Writes what waits, which is to be acknowledged. Gives its timestamp. Raises OSError: then it waits on, and
@@ -82,7 +85,8 @@ class Deferred:
     def settle(self, active: ActiveSegment | None, ends: Ends) -> None:
         """Writes what waits: it counts, and can be read, from then on. Raises as :meth:`write`."""
         ends.acknowledge(self.write(active, ends))
-        self.waiting = None
+        if self.waiting is not None:
+            self._end(self.waiting)
 
     def settle_before_reading(self, active: ActiveSegment | None, ends: Ends) -> None:
         """So that what waits is read, too. Where it cannot be written it waits on: nobody is kept waiting for that."""
@@ -95,7 +99,7 @@ class Deferred:
     def acknowledged(self, end: LogEnd) -> None:
         """The log ends there now, after a write: what waits was written with that, where its place is another one."""
         if self.waiting is not None and self.waiting.place != end:
-            self.waiting = None
+            self._end(self.waiting)
 
     def recovered(self, end: LogEnd) -> None:
         """The log was found to end there. Raises LogError where that is not the place of what waits."""

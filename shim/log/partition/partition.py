@@ -12,7 +12,7 @@ from shim.log.disk.files import Files
 from shim.log.errors import LogError, RecoveryNeeded, SyncFailed
 from shim.log.journal.journal import Journal
 from shim.log.journal.journal_records import EncodedEntry, encoded_entry
-from shim.log.journal.waiting import Waiting
+from shim.log.journal.waiting import Staging, Waiting
 from shim.log.partition.deferred import Deferred
 from shim.log.partition.ends import Ends
 from shim.log.partition.snapshot import PartitionSnapshots
@@ -141,7 +141,7 @@ class PartitionLog:
         active = self._active
         if active is None or not self._recovered:
             raise RecoveryNeeded(self.folder)
-        self._recovered = False
+        self._recovered = False  # nothing waits: it was written by `prepare`
         for nth, batch in enumerate(batches):
             if nth and self._flushes_first:
                 self.sync()
@@ -168,29 +168,29 @@ class PartitionLog:
 
     # --- records that wait -------------------------------------------------------------------------------------------
 
-    def stage(self, record_sets: Sequence[Appended], timestamp_ms: int) -> Sequence[bytes] | None:
-        """The records of these as the journal is to have them. Where it has not got them :meth:`write_staged` is to
+    def stage(self, runs: Sequence[bytes], timestamp_ms: int, staging: Staging) -> bool:
+        """These records wait, and the journal is to have them. Where it has not got them :meth:`write_staged` is to
         follow; where they are not acknowledged :meth:`drop_staged`, before anything else.
 
-        None where they cannot wait: they are many, or the segment is to be rolled first, or the log takes no writes.
+        False where they cannot wait: they are many, or the segment is to be rolled first, or the log takes no writes.
         From here until they are acknowledged, or dropped, no recovery may begin: it would not know of them.
         """
         active, waiting = self._active, self._deferred.waiting
         if active is None or not self._recovered or self._journal is None:
-            return None
-        if waiting is not None:  # as a rule: it is not asked for by way of what keeps it
-            return waiting.take(record_sets)
-        return self._deferred.begin(active, record_sets, timestamp_ms)
+            return False
+        if waiting is not None:
+            return waiting.take(runs)
+        return self._deferred.begin(self.number, active, runs, timestamp_ms, staging)
 
-    def drop_staged(self, runs: Sequence[bytes]) -> None:
-        """These, which were staged last, are not acknowledged."""
-        self._deferred.drop(runs)
+    def drop_staged(self, count: int) -> None:
+        """So many, which were staged last, are not acknowledged."""
+        self._deferred.drop(count)
 
     def write_staged(self) -> None:
         """As :meth:`write`, of what waits and what was staged. Raises OSError."""
         if not self._recovered:
             raise RecoveryNeeded(self.folder)
-        self._recovered = False
+        self._refuse()
         self._deferred.write(self._active, self._ends)
 
     def settle(self) -> None:
@@ -203,6 +203,12 @@ class PartitionLog:
     def waiting(self) -> Waiting | None:
         """What waits; None when nothing does."""
         return self._deferred.waiting
+
+    def _refuse(self) -> None:
+        """It takes no writes from here on, and nothing that is to wait."""
+        self._recovered = False
+        if (waiting := self._deferred.waiting) is not None:
+            waiting.close()
 
     # --- durable, and what counts ------------------------------------------------------------------------------------
 
@@ -276,7 +282,7 @@ class PartitionLog:
             self._active.sync()
         except BaseException:
             self._ends.sync_failed()
-            self._recovered = False
+            self._refuse()
             raise
         self._ends.sync_succeeded()
 
@@ -317,7 +323,7 @@ class PartitionLog:
 
     def _give_up(self) -> None:
         with self._flush_lock, self._closed.files_lock:
-            self._recovered = False
+            self._refuse()
             self._recovery += 1
             self._closed.know(None)
 

@@ -170,7 +170,7 @@ async def test_within_the_lease_it_waits_for_what_it_tells_of() -> None:
 @pytest.mark.parametrize("fails", ["offsets", "history", None])
 async def test_offsets_and_history_are_there_or_it_is_not_told(fails: str | None) -> None:
     async with flying() as its:
-        its.flights.append(0, RECORDS, RECORDS)
+        its.flights.append(0, RECORDS, [b"a record"])
         told = its.waits(0)
         await turns_of_the_loop()
         trouble = UpstreamError("no answer")

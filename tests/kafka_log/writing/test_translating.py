@@ -152,8 +152,8 @@ def test_the_local_log_has_a_dropping_set_as_any_other() -> None:
     dropping = DroppingSet(records, [PendingKey(3, 7, "g", "t", 0)])
     assert prepare_batches(5, [records, dropping], START) == prepare_batches(5, [records, records], START)
     written = PartitionRecords()
-    written.add(dropping, [])
-    written.add(records, [])
+    written.add(dropping)
+    written.add(records)
     assert (written.count, written.offsets) == (4, [dropping, records])
 
 
