@@ -7,9 +7,10 @@ is mostly its bytes.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import lru_cache
 from struct import Struct
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from protocol.commit_rows import OFFSET_AT, ROW_SIZE, CommitRows
 from protocol.generated import varint
@@ -28,8 +29,6 @@ from protocol.own.history_log import (
     Who,
 )
 from protocol.records.varints import zigzag
-
-_new: Final[Any] = tuple.__new__  # it skips the constructors of named tuples
 
 # From so many rows on, columns take less to write than rows, by far. Who reads takes either.
 _MANY: Final = 20
@@ -53,10 +52,6 @@ _MOST_ALIKE: Final = 4096
 """Of more rows the columns are looked at one by one: what is kept to compare them with would be large."""
 
 
-_OfRepeated: TypeAlias = tuple[tuple[str, str, str], bytes, bytes, bytes]
-"""The caller, and what is around a row of his."""
-
-
 class _Around(NamedTuple):
     """Of a record what is the same in each of that size: up to the time, from there to the rows, and behind them."""
 
@@ -65,20 +60,40 @@ class _Around(NamedTuple):
     after: bytes
 
 
-def history_of_commit(
-    request: OffsetCommitRequest, topic: str, rows: CommitRows, time: int, caller: tuple[str, str, str]
-) -> bytes:
-    """As :func:`history_run`, of what the request has for one topic. ``caller``: client id, host and principal."""
-    repeated = rows.repeated
-    if repeated is None:
-        # Generation, member and instance.
-        return history_run(request.group_id, topic, rows, time, _new(Who, request[1:4] + caller))
-    kept: _OfRepeated | None = repeated.history
-    if kept is None or kept[0] != caller:
-        who = Who(*request[1:4], *caller)
-        kept = repeated.history = (caller, *_around_rows(request.group_id, topic, who, 1))
-    _, before_time, before_rows, after = kept
-    return b"".join((before_time, _TIME.pack(time), before_rows, rows.raw, _PLAIN_REST, after))
+Commit: TypeAlias = tuple[OffsetCommitRequest, str, CommitRows, int, tuple[str, str, str] | None]
+"""Of a plain commit what it has for one topic: the request, the topic's name, its rows, the time (milliseconds since
+the epoch); and client id, host and principal of who commits, which have to be there for a record."""
+
+
+def history_of(commits: Iterable[bytes | Commit]) -> list[bytes]:
+    """The record of each of them, as :func:`history_run` gives it; what is one already stays as it is."""
+    runs: list[bytes] = []
+    add, join = runs.append, b"".join
+    last, packed = 0, _TIME.pack(0)
+    for commit in commits:
+        if isinstance(commit, bytes):
+            add(commit)
+            continue
+        request, topic, rows, time, caller = commit
+        if time != last:  # of many that are written together it is the same
+            last, packed = time, _TIME.pack(time)
+        repeated = rows.repeated
+        if repeated is None:
+            add(history_run(request.group_id, topic, rows, time, _who(request, caller)))
+            continue
+        around = repeated.history
+        if around is None or around[0] != caller:
+            before_time, before_rows, after = _around_rows(request.group_id, topic, _who(request, caller), 1)
+            around = repeated.history = caller, before_time, before_rows, _PLAIN_REST + after
+        add(join((around[1], packed, around[2], rows.raw, around[3])))
+    return runs
+
+
+def _who(request: OffsetCommitRequest, caller: tuple[str, str, str] | None) -> Who:
+    if caller is None:
+        raise ValueError("a record of nobody's commit")
+    generation_id, member_id, instance_id = request[1:4]
+    return Who(generation_id, member_id, instance_id, *caller)
 
 
 def history_run(group: str, topic: str, rows: CommitRows, time: int, who: Who) -> bytes:

@@ -131,6 +131,28 @@ def frame_runs(each: Sequence[Run], parts: list[bytes | bytearray], delta: int) 
     return delta
 
 
+def unframed(framed: bytes) -> list[bytes]:
+    """The runs, of one record each, that :func:`frame_runs` has framed from offset delta 0 on."""
+    found = []
+    at = delta = 0
+    while at < len(framed):
+        size, at = _size_at(framed, at)
+        end = at + size
+        found.append(framed[at + len(_NO_DELTA) + len(zigzag(delta)) : end])
+        at = end
+        delta += 1
+    return found
+
+
+def _size_at(framed: bytes, at: int) -> tuple[int, int]:
+    """And where that ends."""
+    coded = shift = 0
+    while framed[at] & 0x80:
+        coded |= (framed[at] & 0x7F) << shift
+        at, shift = at + 1, shift + 7
+    return (coded | framed[at] << shift) >> 1, at + 1
+
+
 def runs_size(each: Sequence[Run], count: int) -> int:
     """An upper bound of the bytes that they take in a batch, ``count`` records."""
     return sum(map(len, each)) + count * RECORD_OVERHEAD

@@ -11,10 +11,11 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple, TypeVar, TypeVarTuple
 
 from protocol.own.history_log import HISTORY_TOPIC
+from protocol.own.history_runs import history_of
 from protocol.own.state_log import STATE_TOPIC
 from protocol.partition import OFFSETS_TOPIC
 from shim.disk_log.writing_thread import WritingThread
-from shim.log import Maintained, MayWait, OffsetsLog, PartitionWrite
+from shim.log import Maintained, MayWait, OffsetsLog, PartitionWrite, Records
 from shim.metrics import FlushCounts
 from shim.runtime.clock import Clock
 from shim.runtime.flight import Batch, Flight, History, RecordSet, Ticket
@@ -181,13 +182,11 @@ class Writer:
                 writes.append(_new(PartitionWrite, (number, records.state, now, STATE_TOPIC)))
             if records.offsets:
                 writes.append(_new(PartitionWrite, (number, records.offsets, now, OFFSETS_TOPIC)))
-        history = flight.history
-        if self._without_history:
-            history = [each for each in history if each[0] not in self._without_history]
-        may_wait: MayWait | None = _new(MayWait, (HISTORY_TOPIC, now, history)) if history else None
+        for number in self._without_history:
+            flight.drop_history(number)
         self._taking = self._snapshots.begin()
         of_snapshot = self._taking.number if self._taking is not None else None
-        self._thread.begin(self._landed, self._write, writes, may_wait, of_snapshot)
+        self._thread.begin(self._landed, self._write, writes, flight, now, of_snapshot)
 
     def give_way(self) -> None:
         """For a loop that is busy with other things: let the thread have the core where a write takes longer than it
@@ -199,8 +198,14 @@ class Writer:
             self._thread.tell_within(min(self._enough * _AS_LONG_AGAIN, _MOST_SECONDS))
             self._gives_way_at = self._took_off_at + (time.monotonic() - self._took_off_at) * _LATER
 
-    def _write(self, writes: list[PartitionWrite], may_wait: MayWait | None, of_snapshot: int | None) -> Written:
+    def _write(
+        self, writes: list[PartitionWrite], flight: Flight, timestamp_ms: int, of_snapshot: int | None
+    ) -> Written:
         """In the thread."""
+        may_wait: MayWait | None = None
+        if flight.history:
+            history = Records(flight.history_numbers, history_of(flight.history))
+            may_wait = MayWait(HISTORY_TOPIC, timestamp_ms, history)
         failed = self._log.write(writes, may_wait) if writes or may_wait else {}
         if of_snapshot is None or of_snapshot in failed:
             return Written(failed, None)

@@ -45,7 +45,7 @@ class PartitionWrite(NamedTuple):
 
 class MayWait(NamedTuple):
     """What one write appends to partitions of a topic of which nobody need read it soon: records that are right each by
-    itself, by partition; a partition may come several times.
+    itself.
 
     Once they are durable they may come into one batch with those of later writes, whose time is that of the first of
     them, and cannot be read before :meth:`OffsetsLog.settle`.
@@ -283,9 +283,9 @@ class OffsetsLog:
             logs = {number: log for (its, number), log in self._partitions.items() if its == topic}
             staging = self._staging[topic] = TopicStaging(topic, logs)
         at_once = {write[0] for write in writes if write[3] == topic}
-        if at_once and (twice := at_once.intersection(number for number, _ in records)):
+        if at_once and (twice := at_once.intersection(records.numbers)):
             raise _named_twice(staging.logs[number] for number in twice)
-        return Staged(staging, records, timestamp_ms)
+        return Staged(staging, timestamp_ms)
 
     def _journaled(self, written: _Prepared, staged: Staged) -> bool:
         """Has the journal make durable what was written, and what is to wait. False when it could not."""
@@ -407,7 +407,7 @@ class OffsetsLog:
             _logger.warning("%s: not noted that it was closed in good order: %s", self.data_dir.path, error)
 
 
-_NOTHING: Final = Staged(TopicStaging("", {}), (), 0)
+_NOTHING: Final = Staged(TopicStaging("", {}), 0)
 
 
 def _named_twice(logs: Iterable[PartitionLog]) -> ValueError:

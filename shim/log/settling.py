@@ -53,11 +53,14 @@ class Settling:
 
     def still_waiting(self) -> list[EncodedEntry]:
         """Of partitions that take no writes now, as they are being read back, or the disk is full."""
-        return [
-            encoded_waiting(log.topic_partition.topic, [waiting.begun], [log.number], [len(waiting.runs)], waiting.runs)
-            for log in self._logs
-            if (waiting := log.waiting) is not None
-        ]
+        still = []
+        for log in self._logs:
+            if (waiting := log.waiting) is not None:
+                runs = waiting.runs()
+                still.append(
+                    encoded_waiting(log.topic_partition.topic, [waiting.begun], [log.number] * len(runs), runs)
+                )
+        return still
 
     def settle(self, log: PartitionLog) -> bool:
         """Whether nothing of it waits any more."""

@@ -4,54 +4,31 @@ from __future__ import annotations
 
 import threading
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from itertools import chain, repeat
-from typing import NamedTuple, TypeAlias
+from collections.abc import Collection, Mapping, Sequence
+from typing import Final, NamedTuple
 
 from protocol.own.record_sets import Appended, Runs
 from protocol.records.record_runs import runs_size
 from shim.log.errors import LogError
 from shim.log.journal.journal_records import EncodedEntry, encoded_waiting
-from shim.log.journal.waiting import MOST_BYTES, Waiting
+from shim.log.journal.waiting import MOST_KEPT, Waiting
 from shim.log.partition.partition import PartitionLog
 
-Records: TypeAlias = Sequence[tuple[int, Sequence[bytes]]]
-"""Partitions, any of them several times, and records of each, from behind their offset delta on: those of one decision,
-which share a batch where they do not wait."""
 
-
-class _Piece(NamedTuple):
-    """Records of one flight, of any partitions: ``counts`` of the ``runs`` are of each of these ``numbers``.
-    ``framed_size``: their bytes in batches, at most."""
+class Records(NamedTuple):
+    """Of one flight: each from behind its offset delta on, and of which partition it is."""
 
     numbers: Sequence[int]
-    counts: Sequence[int]
     runs: Sequence[bytes]
-    framed_size: int
-
-    @classmethod
-    def of(cls, records: Records) -> _Piece:
-        numbers = [number for number, _ in records]
-        runs = [run for _, its in records for run in its]
-        # Of a commit there is one for each topic: nearly always one.
-        counts = [1] * len(runs) if len(runs) == len(numbers) else [len(its) for _, its in records]
-        return cls(numbers, counts, runs, runs_size(runs, len(runs)))
-
-    @property
-    def owners(self) -> Iterable[int]:
-        """Of each of the runs its partition."""
-        if len(self.numbers) == len(self.runs):
-            return self.numbers
-        return chain.from_iterable(map(repeat, self.numbers, self.counts))
 
 
 class TopicStaging:
     """The way of one topic. ``logs``: of its partitions.
 
     Most flights have records of partitions where something waits already, and more may. What such a flight has is kept
-    in one piece, as the journal gets it, and handed out to the partitions when one of them is about to write its batch,
-    or when there is much of it. So of a commit almost nothing is done before it is acknowledged, and what is done
-    later is done for many at once.
+    as it came, and handed out to the partitions when one of them is about to write its batch, or when there is much of
+    it. So little is done for a commit before it is acknowledged, and the rest is done for many at once, while all of it
+    is still in the processor's caches.
 
     For the thread that writes. Another one, which recovers a partition of which nothing is being written, may
     :meth:`hand_out` and :meth:`close` meanwhile.
@@ -62,19 +39,19 @@ class TopicStaging:
         self.logs = logs
         self._open: set[int] = set()
         """Where something waits, and more may."""
-        self._kept: list[_Piece] = []
+        self._kept: list[Records] = []
         self._kept_size = 0
         self._lock = threading.Lock()  # of what is kept
 
-    def keep(self, piece: _Piece) -> bool:
-        """Whether that waits from now on, and was kept."""
-        size = piece.framed_size
-        if self._kept_size + size > MOST_BYTES:
+    def keep(self, records: Records) -> bool:
+        """Whether these wait from now on, and were kept."""
+        size = runs_size(records.runs, len(records.runs))
+        if self._kept_size + size > MOST_KEPT:
             self.hand_out()
         with self._lock:
-            if size > MOST_BYTES or not self._open.issuperset(piece.numbers):
+            if size > MOST_KEPT or not self._open.issuperset(records.numbers):
                 return False
-            self._kept.append(piece)
+            self._kept.append(records)
             self._kept_size += size
         return True
 
@@ -93,8 +70,8 @@ class TopicStaging:
             if not self._kept:
                 return
             runs_of: defaultdict[int, list[bytes]] = defaultdict(list)
-            for piece in self._kept:
-                for number, run in zip(piece.owners, piece.runs, strict=True):
+            for numbers, its in self._kept:
+                for number, run in zip(numbers, its, strict=True):
                     runs_of[number].append(run)
             for number, runs in runs_of.items():
                 waiting = self.logs[number].waiting
@@ -113,54 +90,53 @@ class TopicStaging:
 class Staged:
     """Records of one write that are to wait: once :meth:`stage` was called they do, unless they are dropped."""
 
-    __slots__ = ("_begun", "_piece", "_records", "_staging", "timestamp_ms")
+    __slots__ = ("_begun", "_records", "_staging", "timestamp_ms")
 
-    def __init__(self, staging: TopicStaging, records: Records, timestamp_ms: int) -> None:
+    def __init__(self, staging: TopicStaging, timestamp_ms: int) -> None:
         self.timestamp_ms = timestamp_ms
         self._staging = staging
-        self._records: Records = []
-        self._piece = _Piece.of(records)
+        self._records = _NO_RECORDS
         self._begun: list[Waiting] = []  # where nothing waited before
 
     def stage(self, records: Records) -> list[tuple[PartitionLog, int, Sequence[Appended]]]:
-        """Those that it was made of. Gives what cannot wait. Raises ValueError for a partition that there is not."""
-        if self._staging.keep(self._piece):
+        """Gives what cannot wait. Raises ValueError for a partition that there is not, and has changed nothing then."""
+        if self._staging.keep(records):
             self._records = records
             return []
         self._staging.hand_out()
         runs_of: defaultdict[int, list[bytes]] = defaultdict(list)
-        for number, runs in records:
-            runs_of[number] += runs
+        for number, run in zip(*records, strict=True):
+            runs_of[number].append(run)
         if unknown := runs_of.keys() - self._staging.logs.keys():
             raise ValueError(f"there is no partition {self._staging.topic}-{min(unknown)}")
         rest: list[tuple[PartitionLog, int, Sequence[Appended]]] = []
-        self._records = taken = []
-        for number, runs in runs_of.items():
+        numbers: list[int] = []
+        taken: list[bytes] = []
+        self._records = Records(numbers, taken)
+        for number, its in runs_of.items():
             log = self._staging.logs[number]
             begins = log.waiting is None
-            if self._staging.take(number, runs, self.timestamp_ms):
-                taken.append((number, runs))
+            if self._staging.take(number, its, self.timestamp_ms):
+                numbers += [number] * len(its)
+                taken += its
                 if begins and log.waiting is not None:
                     self._begun.append(log.waiting)
-            else:
-                sets = [Runs(its, len(its)) for of, its in records if of == number]
-                rest.append((log, self.timestamp_ms, sets))
-        self._piece = _Piece.of(taken)
+            else:  # each is right by itself, and none has to be in a batch with others
+                rest.append((log, self.timestamp_ms, [Runs((run,), 1) for run in its]))
         return rest
 
     def __bool__(self) -> bool:
-        return bool(self._records)
+        return bool(self._records.numbers)
 
     def entry(self) -> EncodedEntry:
         """What the journal is to have of them."""
-        numbers, counts, runs, _ = self._piece
-        return encoded_waiting(self._staging.topic, [waiting.begun for waiting in self._begun], numbers, counts, runs)
+        return encoded_waiting(self._staging.topic, [waiting.begun for waiting in self._begun], *self._records)
 
     def write(self, failed: dict[int, OSError]) -> list[PartitionLog]:
         """Where there is no journal to wait in. Gives where they are written, with all that waited; ``failed`` gets
         the others."""
         written = []
-        for number in dict.fromkeys(self._piece.numbers):
+        for number in dict.fromkeys(self._records.numbers):
             log = self._staging.logs[number]
             try:
                 log.write_staged()
@@ -172,18 +148,18 @@ class Staged:
 
     def drop(self, failed: Collection[int]) -> None:
         """Those of these partitions are not acknowledged."""
-        counts: Counter[int] = Counter()
-        if failed:
-            for number, runs in self._records:
-                if number in failed:
-                    counts[number] += len(runs)
-        if counts:
-            self._staging.hand_out()
-            for number, count in counts.items():
-                self._staging.logs[number].drop_staged(count)
-            self._records = [each for each in self._records if each[0] not in counts]
-            self._begun = [waiting for waiting in self._begun if waiting.partition not in counts]
-            self._piece = _Piece.of(self._records)
+        if not any(number in failed for number in self._records.numbers):
+            return
+        self._staging.hand_out()
+        numbers, runs = self._records
+        for number, count in Counter(number for number in numbers if number in failed).items():
+            self._staging.logs[number].drop_staged(count)
+        left = [each for each in zip(numbers, runs, strict=True) if each[0] not in failed]
+        self._records = Records([number for number, _ in left], [run for _, run in left])
+        self._begun = [waiting for waiting in self._begun if waiting.partition not in failed]
 
     def drop_all(self) -> None:
-        self.drop({number for number, _ in self._records})
+        self.drop({*self._records.numbers})
+
+
+_NO_RECORDS: Final = Records((), ())

@@ -9,7 +9,6 @@ from typing import Any, Final, NamedTuple
 
 from protocol.offsets_log import commit_runs, encode_key, encode_value
 from protocol.own.history_log import encode_history
-from protocol.own.history_runs import history_of_commit
 from protocol.own.position import position_header
 from protocol.own.record_sets import DroppingSet, EndOfTransaction, Runs, TransactionalSet
 from protocol.own.state_log import encode_state
@@ -21,7 +20,8 @@ _new: Final[Any] = tuple.__new__  # it skips the constructors of named tuples
 
 
 class Decided(NamedTuple):
-    """An outcome with which nothing can go wrong any more: its records encoded, its tickets known to wait."""
+    """An outcome with which nothing can go wrong any more: its records encoded, but for the history of plain commits,
+    which always can be; its tickets known to wait."""
 
     batches: list[Batch]
     history: History
@@ -54,11 +54,11 @@ def _rows(
 ) -> Decided:
     count = 0
     offsets: list[Run] = []
-    history: list[bytes] = []
+    history: History = ()
     for request, topic, of_topic, now, caller in rows:
         left = of_topic
         if caller is not None:
-            history.append(history_of_commit(request, topic, of_topic, now, caller))
+            history = rows
             # What is overwritten by the same decision nobody is ever served. The history has it.
             left = of_topic.last or of_topic
         count += left.size

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Sequence
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypeAlias
 
 from protocol.errors import ErrorCode
 from protocol.own.record_sets import DroppingSet, EndOfTransaction, Runs, TransactionalSet
+from shim.coordinator import RowsOfTopic
 
 
 class Ticket(Protocol):
@@ -30,11 +31,9 @@ Batch = RecordSet | DroppingSet | TransactionalSet | EndOfTransaction
 SET_BYTES: Final = 16 << 20
 """Of keys and values in one record set of the shim's own state."""
 
-History = Sequence[bytes]
-"""Records of the history, from behind their offset delta on: each is right by itself."""
-
-_TOGETHER: Final = 1024
-"""Of a group that is deleted there may be more: they go to the log in parts, as one has to fit in a batch."""
+History: TypeAlias = Sequence[bytes] | Sequence[RowsOfTopic]
+"""One decision's records of the history, each right by itself: from behind their offset delta on, or what is made into
+such when it is written (:func:`protocol.own.history_runs.history_of`), then that of all decisions at once."""
 
 
 class PartitionRecords:
@@ -84,12 +83,14 @@ class Flight:
     answered COORDINATOR_NOT_AVAILABLE, as the broker does; the records stay in flight, their outcome unknown.
     """
 
-    __slots__ = ("_answers", "_timer", "history", "over", "records", "timed_out")
+    __slots__ = ("_answers", "_timer", "history", "history_numbers", "over", "records", "timed_out")
 
     def __init__(self) -> None:
         self.records: dict[int, PartitionRecords] = {}
-        self.history: list[tuple[int, History]] = []
-        """Of each decision, with its partition."""
+        self.history: list[bytes | RowsOfTopic] = []
+        """Of all decisions, in their order."""
+        self.history_numbers: list[int] = []
+        """Of each of these its partition."""
         self.timed_out = False
         self.over = asyncio.Event()
         """Set when the log has let go of the records, written or not."""
@@ -99,11 +100,9 @@ class Flight:
     def append(self, partition: int, records: Batch, history: History, timeout_seconds: float) -> None:
         """``records`` are one decision's: they are recovered whole or not at all."""
         self.begin(partition, timeout_seconds).add(records)
-        if len(history) > _TOGETHER:
-            parts = range(0, len(history), _TOGETHER)
-            self.history += [(partition, history[first : first + _TOGETHER]) for first in parts]
-        elif history:
-            self.history.append((partition, history))
+        for each in history:
+            self.history.append(each)
+            self.history_numbers.append(partition)
 
     def append_state(self, partition: int, records: RecordSet, timeout_seconds: float) -> None:
         self.begin(partition, timeout_seconds).add_state(records)
@@ -134,12 +133,18 @@ class Flight:
         Gives the tickets that were held for them, for the caller to fail.
         """
         self.records.pop(partition, None)
-        self.history = [each for each in self.history if each[0] != partition]
+        self.drop_history(partition)
         if not self.records:
             # Nothing is waited for any more: the time-out begins with what is appended next.
             self._stop_timer()
             self.timed_out = False
         return [ticket for ticket, _ in self._answers.pop(partition, ())]
+
+    def drop_history(self, partition: int) -> None:
+        """None of the partition is written."""
+        if partition in self.history_numbers:
+            left = [(of, its) for of, its in zip(self.history_numbers, self.history, strict=True) if of != partition]
+            self.history_numbers, self.history = [of for of, _ in left], [its for _, its in left]
 
     def close(self) -> None:
         """The log has let go of the records."""

@@ -61,7 +61,8 @@ def small_sizes() -> Iterator[None]:
         mock.patch.object(journal, "_LARGEST_BYTES", 7_000),
         mock.patch.object(journal, "_CHUNK_BYTES", 500),
         mock.patch.object(waiting_log, "MOST_BYTES", 400),
-        mock.patch.object(staging, "MOST_BYTES", 400),
+        mock.patch.object(waiting_log, "MOST_KEPT", 400),
+        mock.patch.object(staging, "MOST_KEPT", 400),
         mock.patch.object(journal, "_MOST_WAITING_BYTES", HEADER_SIZE + 2 * 400),
         mock.patch.object(settling, "_WAITING_MS", 80),
     ):
@@ -261,11 +262,11 @@ class Lives:
             return
         self.claimed = True
 
-    def _record_sets(self) -> list[RecordSet]:
+    def _record_sets(self, topic: str) -> list[RecordSet]:
         """Often of one size, so that what is written anew can stand exactly where something lost stood."""
         sets: list[RecordSet] = []
         for _ in range(1 if self.waits else self.rng.choice((1, 1, 2, 4))):
-            size = self.rng.choice((1, 1, 3))
+            size = self.rng.choice((1, 1, 3)) if topic != WAITING_TOPIC else 1  # of those each is by itself
             length = self.rng.choice((4, 4, 4, 60, 200))
             self.number += 1
             sets.append([(b"%06d/%d" % (self.number, i), bytes([self.number % 251]) * length) for i in range(size)])
@@ -276,7 +277,7 @@ class Lives:
         chosen = self.rng.sample(sorted(self.kept), self.rng.randrange(1, 4))
         if self.waits:
             chosen = sorted({*chosen[:1], *(at for at in self.kept if at.topic == WAITING_TOPIC)})
-        writes = {at: self._record_sets() for at in chosen}
+        writes = {at: self._record_sets(at.topic) for at in chosen}
         for at, record_sets in writes.items():
             self.kept[at].in_doubt += record_sets
         waits = {at for at in chosen if at.topic == WAITING_TOPIC and self.rng.random() < 0.8}
@@ -350,7 +351,7 @@ def waiting_records(log: OffsetsLog, at: TopicPartition) -> list[tuple[bytes, by
     waiting = log.partition_log(at.partition, topic=at.topic).waiting
     if waiting is None:
         return []
-    return [(record.key or b"", record.value) for record in decoded(waiting.runs, waiting.place.offset)]
+    return [(record.key or b"", record.value) for record in decoded(waiting.runs(), waiting.place.offset)]
 
 
 class DataDirLives:

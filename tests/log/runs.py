@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
 from protocol.records.record_runs import run_of
-from shim.log import MayWait
+from shim.log import MayWait, Records
 
 Pairs = Iterable[tuple[bytes, bytes | None]]
 
 
-def may_wait(topic: str, timestamp_ms: int, records: Mapping[int, Sequence[Pairs]]) -> MayWait:
-    """Each sequence of pairs by itself, as that of one decision is."""
-    runs = [(number, [run_of(*pair) for pair in pairs]) for number, its in records.items() for pairs in its]
-    return MayWait(topic, timestamp_ms, runs)
+def may_wait(topic: str, timestamp_ms: int, records: Mapping[int, Iterable[Pairs]]) -> MayWait:
+    pairs = [(number, pair) for number, sets in records.items() for its in sets for pair in its]
+    runs = [run_of(*pair) for _, pair in pairs]
+    return MayWait(topic, timestamp_ms, Records([number for number, _ in pairs], runs))

@@ -12,7 +12,7 @@ import pytest
 
 from protocol.records.record_runs import run_of
 from protocol.topic_partition import TopicPartition
-from shim.log import LogSettings, MayWait, OffsetsLog, PartitionWrite
+from shim.log import LogSettings, MayWait, OffsetsLog, PartitionWrite, Records
 from shim.log.disk.files import Files
 from shim.log.disk.layout import segment_name
 from shim.log.journal import waiting as waiting_module
@@ -30,7 +30,7 @@ from shim.log.journal.journal_records import (
 )
 from shim.log.journal.waiting import WaitedBatch, Waiting, batches_of
 from shim.log.segments.active import LogEnd
-from shim.log.staging import Records, TopicStaging
+from shim.log.staging import TopicStaging
 from tests.log.faulty_files import FaultyFiles
 from tests.log.lost_files import LostFiles, PowerFailure
 from tests.log.runs import may_wait
@@ -240,7 +240,7 @@ def test_what_comes_behind_a_gap_is_no_part_of_a_batch_until_there_is_another_pl
         ([], [1, 0], [b"c1", b"d0"]),
         ([batches[0]._replace(position=200)], [0], [b"e0"]),
     ):
-        assert journal.append([encoded_waiting(TOPIC, begun, numbers, [1] * len(runs), runs)])
+        assert journal.append([encoded_waiting(TOPIC, begun, numbers, runs)])
     journal.close()
     path = tmp_path / JOURNAL_NAME
     content = path.read_bytes()
@@ -272,14 +272,14 @@ def test_a_batch_follows_from_the_journal_byte_for_byte(tmp_path: Path) -> None:
     log = begun(tmp_path / "data", Files())
     partition = log.partition_log(0, topic=TOPIC)
     run = b"\x02k\x02v\x00"
-    flights: list[Records] = [
-        [(0, [run_of(b"one", b"1"), run_of(b"tombstone", None)])],
-        [(0, [run])],
-        [(0, [run, run]), (0, [run_of(b"", b"")]), (0, [run])],
-        *[[(0, [run])]] * 200,
+    flights = [
+        [run_of(b"one", b"1"), run_of(b"tombstone", None)],
+        [run],
+        [run, run, run_of(b"", b""), run],
+        *[[run]] * 200,
     ]
-    for later, flight in enumerate(flights):
-        assert log.write([], MayWait(TOPIC, NOW + later, flight)) == {}
+    for later, runs in enumerate(flights):
+        assert log.write([], MayWait(TOPIC, NOW + later, Records([0] * len(runs), runs))) == {}
     assert partition.waiting is not None
     waiting = partition.waiting
     path = tmp_path / "data" / JOURNAL_NAME
@@ -302,7 +302,7 @@ def test_the_name_of_a_journal_that_begins_in_another_file_is_durable_before_it_
     files.sync_directory(Path("/"))
     files.sync_directory(data_dir)
     at = TopicPartition(TOPIC, 0)
-    waiting = encoded_waiting(TOPIC, [Begun(0, 0, 100, 7, NOW)], [0], [1], [b"waits"])
+    waiting = encoded_waiting(TOPIC, [Begun(0, 0, 100, 7, NOW)], [0], [b"waits"])
     assert journal.append([waiting])
     if seed % 2:  # the name cannot be synced at first
         files.error_in = frozenset({"sync_directory"})
@@ -336,7 +336,7 @@ def test_a_name_that_could_not_be_synced_is_given_anew(relied_on_by: str, seed: 
     files.error_in = frozenset({"sync_directory"})
     files.errors = {files.calls: errno.EIO}
     with pytest.raises(OSError, match="Input/output"):
-        journal.begin_anew([encoded_waiting(TOPIC, [waits_still.batch], [0], [1], waits_still.runs)])
+        journal.begin_anew([encoded_waiting(TOPIC, [waits_still.batch], [0], [b"waits"])])
     if relied_on_by == "append":
         assert journal.append([])
     else:

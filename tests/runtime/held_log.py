@@ -10,10 +10,10 @@ from typing import Any, NamedTuple, Self
 
 from protocol.errors import ErrorCode
 from protocol.own.history_log import HISTORY_TOPIC
-from protocol.own.record_sets import Runs
+from protocol.own.record_sets import Appended, Runs
 from protocol.own.state_log import STATE_TOPIC
 from protocol.partition import OFFSETS_TOPIC
-from shim.log import LogSettings, MayWait, OffsetsLog, PartitionWrite
+from shim.log import LogSettings, MayWait, OffsetsLog, PartitionWrite, Records
 from tests.log.faulty_files import FaultyFiles
 
 WAIT_SECONDS = 60.0
@@ -50,9 +50,12 @@ class HeldLog(OffsetsLog):
         return log
 
     def write(self, writes: Sequence[PartitionWrite], may_wait: MayWait | None = None) -> dict[int, OSError]:
-        topic, timestamp_ms, waiting = may_wait or MayWait("", 0, [])
-        to_wait = [PartitionWrite(number, [Runs(its, len(its))], timestamp_ms, topic) for number, its in waiting]
-        self.writes.append([*writes, *to_wait])
+        to_wait: dict[int, list[Appended]] = {}
+        topic, timestamp_ms, (numbers, runs) = may_wait or MayWait("", 0, Records((), ()))
+        for number, run in zip(numbers, runs, strict=True):
+            to_wait.setdefault(number, []).append(Runs((run,), 1))
+        of_both = (PartitionWrite(number, its, timestamp_ms, topic) for number, its in to_wait.items())
+        self.writes.append([*writes, *of_both])
         self._loop.call_soon_threadsafe(self._begun.release)
         if not self._released.acquire(timeout=WAIT_SECONDS):
             raise TimeoutError("the test never released this write")

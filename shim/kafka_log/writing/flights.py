@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import cast
 
+from protocol.own.history_runs import history_of
 from protocol.own.record_sets import Runs
 from shim.boottime import boottime
 from shim.kafka_log.history.writing import HistoryTopic
@@ -192,7 +193,7 @@ class TopicFlights:
         # Of what there is to write they have the translation.
         offsets = {number: cast(list[RecordSet], its.offsets) for number, its in records.items()}
         history = {
-            number: [Runs(runs, len(runs)) for _, runs in flight.history]
+            number: [Runs((run,), 1) for run in history_of(flight.history)]
             for number, flight in taken_off.flights.items()
             if flight.history
         }

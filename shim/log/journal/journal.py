@@ -47,7 +47,7 @@ from shim.log.journal.journal_records import (
     read,
     records_of,
 )
-from shim.log.journal.waiting import MOST_BYTES, batches_of
+from shim.log.journal.waiting import MOST_BYTES, MOST_KEPT, batches_of
 from shim.log.segments.segment import find_sound_batch
 
 JOURNAL_NAME: Final = "flush.journal"
@@ -62,7 +62,7 @@ _LARGEST_BYTES: Final = 64 << 20
 _CHUNK_BYTES: Final = 256 << 10
 """By so much the file grows, in zeros: a flush of blocks that are there takes half the time."""
 
-_MOST_WAITING_BYTES: Final = HEADER_SIZE + 2 * MOST_BYTES
+_MOST_WAITING_BYTES: Final = HEADER_SIZE + MOST_BYTES + max(MOST_BYTES, MOST_KEPT)
 
 _logger = logging.getLogger(__name__)
 

@@ -21,7 +21,7 @@ import logging
 import struct
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from functools import cache, lru_cache
-from itertools import chain, islice
+from itertools import chain, islice, repeat
 from pathlib import Path
 from typing import Final, NamedTuple, TypeAlias
 
@@ -94,14 +94,12 @@ def encoded_entry(
     return _name(topic), _ENTRY.pack(number, base_offset, position, next_offset, len(data)), data
 
 
-def encoded_waiting(
-    topic: str, begun: Sequence[Begun], numbers: Sequence[int], counts: Sequence[int], runs: Sequence[bytes]
-) -> EncodedEntry:
-    """Of records that wait: ``counts`` of the ``runs`` are of each of these partitions, any of which may come several
-    times. ``begun``: the batches of which these are the first ones."""
-    head = _WAITING.pack(_WAITS, len(begun), len(numbers), len(runs))
+def encoded_waiting(topic: str, begun: Sequence[Begun], numbers: Sequence[int], runs: Sequence[bytes]) -> EncodedEntry:
+    """Of records that wait, and the partition of each. ``begun``: the batches of which these are the first ones."""
+    count = len(runs)
+    head = _WAITING.pack(_WAITS, len(begun), count, count)
     batches = [_BEGUN.pack(*each) for each in begun]
-    all_numbers = _numbers(2 * len(numbers) + len(runs)).pack(*numbers, *counts, *map(len, runs))
+    all_numbers = _numbers(3 * count).pack(*numbers, *repeat(1, count), *map(len, runs))
     return _name(topic), b"".join((head, *batches, all_numbers)), b"".join(runs)
 
 

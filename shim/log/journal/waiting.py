@@ -19,15 +19,18 @@ from operator import attrgetter
 from typing import Final, NamedTuple, Protocol
 
 from protocol.records.batches import HEADER_SIZE, framed_batch
-from protocol.records.record_runs import frame_runs, runs_size
+from protocol.records.record_runs import frame_runs, runs_size, unframed
 from protocol.topic_partition import TopicPartition
 from shim.log.journal.journal_records import Begun, WaitingEntry
 from shim.log.segments.active import LogEnd
 from shim.log.segments.batching import PreparedBatch
 
 MOST_BYTES: Final = 64 << 10
-"""Where more wait what comes is written to the segment, behind them, and no more than this may be added before that is
-asked: who looks into the history for the newest decodes a batch."""
+"""Where more wait what comes is written to the segment, behind them, and no flight may add more than this: who looks
+into the history for the newest decodes a batch."""
+
+MOST_KEPT: Final = 256 << 10
+"""Of all partitions together so much may be kept back from them, be it of one."""
 
 
 class Staging(Protocol):
@@ -44,16 +47,18 @@ class Waiting:
     """Those of one partition, whose log ends at ``place`` without them. ``room``: how many bytes the batch may have
     there."""
 
-    __slots__ = ("_runs", "_staging", "partition", "place", "room", "size", "timestamp_ms")
+    __slots__ = ("_framed", "_staging", "count", "partition", "place", "room", "size", "timestamp_ms")
 
     def __init__(self, partition: int, place: LogEnd, timestamp_ms: int, room: int, staging: Staging) -> None:
         self.partition = partition
         self.place = place
         self.timestamp_ms = timestamp_ms
         self.room = room
+        self.count = 0
+        """Of the records that have come."""
         self.size = HEADER_SIZE
-        """Bytes of the batch, at most, as far as its records have come."""
-        self._runs: list[bytes] = []
+        """Bytes of a batch of these."""
+        self._framed: list[bytes] = []
         self._staging = staging
 
     @property
@@ -73,43 +78,40 @@ class Waiting:
 
     def add(self, runs: Sequence[bytes]) -> None:
         """These wait, too."""
-        self._runs += runs
-        self.size += runs_size(runs, len(runs))
+        parts: list[bytes | bytearray] = []
+        self.count = frame_runs(runs, parts, self.count)
+        framed = b"".join(parts)
+        self._framed.append(framed)
+        self.size += len(framed)
 
     @property
     def has_room(self) -> bool:
-        """Whether MOST_BYTES may be added before it has to be asked again."""
-        return self.size <= MOST_BYTES and self.size + MOST_BYTES <= self.room
+        """Whether MOST_KEPT may be added before it has to be asked again."""
+        return self.size <= MOST_BYTES and self.size + MOST_KEPT <= self.room
 
     def drop(self, count: int) -> None:
-        """So many, which came last, are not to be written."""
-        dropped = self._runs[-count:]
-        del self._runs[-count:]
-        self.size -= runs_size(dropped, count)
+        """So many, which came last, are not to be written. Nothing is kept back."""
+        left = self.runs()[:-count]
+        self._framed, self.count, self.size = [], 0, HEADER_SIZE
+        self.add(left)
 
-    def is_all(self, count: int) -> bool:
-        """Whether no more than so many wait."""
-        return len(self.runs) == count
-
-    @property
-    def runs(self) -> Sequence[bytes]:
-        """All of them, not framed yet."""
+    def runs(self) -> list[bytes]:
+        """All of them, not framed."""
         self._staging.hand_out()
-        return self._runs
+        return unframed(b"".join(self._framed))
 
     def batch(self) -> PreparedBatch:
         """Of all."""
-        return _batch(self.place.offset, self.runs, self.timestamp_ms)
+        self._staging.hand_out()
+        return _batch(self.place.offset, [*self._framed], self.count, self.timestamp_ms)
 
     def close(self) -> None:
         """Nothing may be added, until it has been asked whether it may."""
         self._staging.close(self.partition)
 
 
-def _batch(offset: int, runs: Sequence[bytes], timestamp_ms: int) -> PreparedBatch:
-    parts: list[bytes | bytearray] = []
-    count = frame_runs(runs, parts, 0)
-    data, crc = framed_batch(offset, count, parts, timestamp_ms)
+def _batch(offset: int, framed: list[bytes | bytearray], count: int, timestamp_ms: int) -> PreparedBatch:
+    data, crc = framed_batch(offset, count, framed, timestamp_ms)
     return PreparedBatch(data, offset, offset + count, timestamp_ms, crc)
 
 
@@ -125,5 +127,7 @@ class WaitedBatch(NamedTuple):
 def batches_of(entries: Iterable[WaitingEntry]) -> Iterator[WaitedBatch]:
     """Of one partition, in the order of the journal."""
     for (partition, begun), its in groupby(entries, attrgetter("partition", "batch")):
-        batch = _batch(begun.offset, [run for each in its for run in each.runs], begun.timestamp_ms)
+        parts: list[bytes | bytearray] = []
+        count = frame_runs([run for each in its for run in each.runs], parts, 0)
+        batch = _batch(begun.offset, parts, count, begun.timestamp_ms)
         yield WaitedBatch(partition, begun.base_offset, begun.position, batch)

@@ -58,10 +58,10 @@ class Deferred:
         return True
 
     def drop(self, count: int) -> None:
-        """So many, which were staged last, are not acknowledged."""
+        """So many, which were staged last, are not acknowledged. Nothing is kept back."""
         waiting = self.waiting
         if waiting is not None:
-            if waiting.is_all(count):
+            if waiting.count == count:
                 self._end(waiting)
             else:
                 waiting.drop(count)
