@@ -27,8 +27,9 @@ from protocol.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetchR
 from protocol.offsets_log import OffsetCommitKey, OffsetCommitValue, decode_key, decode_value
 from protocol.own.conditional_commit import expecting
 from protocol.own.history_log import HistoryRecord, decode_history
+from protocol.own.history_runs import history_of
 from protocol.own.position import Position
-from protocol.own.record_sets import Appended
+from protocol.own.record_sets import Appended, Runs
 from protocol.records.batches import decode_records
 from shim.coordinator import Caller, CoordinatorSettings, FollowedBatch, GroupCoordinator, Outcome, TransactionEnd
 from shim.log.segments.batching import prepare_batches
@@ -55,7 +56,8 @@ class Carried(NamedTuple):
 def carried(outcome: Outcome) -> Carried:
     batches, history, answers, *_ = encoded({TICKET: cast(Ticket, TICKET)}, outcome)
     plain = [response.response() if isinstance(response, AllCommitted) else response for _, response in answers]
-    told = [each for key, value in _logged([history]) for each in decode_history(key or b"", value) or ()]
+    runs = history_of(history)
+    told = [each for key, value in _logged([Runs(runs, len(runs))]) for each in decode_history(key or b"", value) or ()]
     return Carried(list(_logged(batches)), told, plain)
 
 

@@ -13,11 +13,11 @@ from typing import cast
 import pytest
 
 from protocol.records.batches import batches, decode_records
-from shim.log import LogSettings, OffsetsLog, PartitionWrite
+from shim.log import LogSettings, OffsetsLog, PartitionWrite, staging
 from shim.log.journal import journal as journal_module
 from shim.log.journal.journal import JOURNAL_NAME
 from shim.log.journal.journal_records import read_entries
-from shim.log.journal.waiting import MOST_BYTES
+from shim.log.journal.waiting import MOST_BYTES, MOST_KEPT
 from tests.log.faulty_files import FaultyFiles
 from tests.log.runs import Pairs, may_wait
 from tests.log.test_log import NOW, RecordSet, one, segment
@@ -135,7 +135,8 @@ def test_what_is_written_at_once_comes_behind_what_waits(log: OffsetsLog, data_d
     assert recovered(crashed) == [b"first", b"waits", b"at once", b"waits again"]
 
 
-def test_many_do_not_wait_for_long(log: OffsetsLog, data_dir: Path) -> None:
+def test_many_do_not_wait_for_long(log: OffsetsLog, data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(staging, "MOST_KEPT", 0)
     value = "v" * (MOST_BYTES // 4)
     for number in range(5):
         assert wait(log, write(0, one(f"{number}", value))) == {}
@@ -144,6 +145,17 @@ def test_many_do_not_wait_for_long(log: OffsetsLog, data_dir: Path) -> None:
     assert batches_in(data_dir, 0) == [(0, 1, NOW), (1, 4, NOW), (5, 1, NOW), (6, 1, NOW)]
     assert wait(log, write(0, one("waits"))) == {}
     assert batches_in(data_dir, 0)[-1] == (6, 1, NOW)
+
+
+def test_no_more_is_kept_back_of_one_partition_than_of_all(log: OffsetsLog, data_dir: Path) -> None:
+    value = "v" * 1000
+    for number in range(2 * (MOST_BYTES + MOST_KEPT) // 1000):
+        assert wait(log, write(0, one(f"{number}", value))) == {}
+    (_, first, *_) = batches_in(data_dir, 0)
+    size = 1000 * first[1]
+    assert MOST_BYTES < size < MOST_BYTES + MOST_KEPT
+    log.settle(0, topic="__consumer_offsets")
+    assert keys_in(data_dir, 0)[1:] == [b"%d" % number for number in range(2 * (MOST_BYTES + MOST_KEPT) // 1000)]
 
 
 def test_they_are_written_after_a_second(log: OffsetsLog, data_dir: Path) -> None:
