@@ -14,7 +14,7 @@ from rich.table import Table
 
 from benchmarks import shown
 from benchmarks.commit.generator import Load
-from benchmarks.overhead.sides import HISTORY, OFF, ON, Measured, Side, a_broker, all_sides, together
+from benchmarks.overhead.sides import HISTORY, OFF, ON, TWIN, Measured, Side, a_broker, all_sides, together
 
 GOAL: Final = 0.95
 """What is to be left of the rate of a shim that has all of it off."""
@@ -58,7 +58,7 @@ LINES: Final = (
 
 
 class Numbers(NamedTuple):
-    """One side of a line, over all starts: medians, and of the ratios to the side that has all of it off, start by
+    """One side of a line, over all starts: medians, and of the ratios to the sides that have all of it off, start by
     start, the least and the largest, too."""
 
     side: str
@@ -96,8 +96,12 @@ def run(sides: Sequence[Side], line: Line, rounds: int, seconds: float) -> dict[
 
 
 def concluded(starts: Sequence[dict[str, Measured]]) -> list[Numbers]:
+    """Both that have all of it off are what the others are compared with, as one of them may be quick or slow by
+    itself; and one of the two with the other."""
     off = [each[OFF] for each in starts]
-    return [Numbers.of(name, [each[name] for each in starts], off) for name in starts[0]]
+    both = [together((each[OFF], each[TWIN])) for each in starts]
+    compared = {OFF: off, TWIN: off}
+    return [Numbers.of(name, [each[name] for each in starts], compared.get(name, both)) for name in starts[0]]
 
 
 def as_table(found: Sequence[tuple[Line, list[Numbers]]]) -> Table:
@@ -116,9 +120,9 @@ def as_table(found: Sequence[tuple[Line, list[Numbers]]]) -> Table:
 @click.command()
 @click.option("--json", "to_json", is_flag=True, help="JSON on standard output instead of a table.")
 @click.option("--only", metavar="TEXT", default="", help="Only the lines whose name has TEXT in it.")
-@click.option("--starts", default=4, show_default=True, type=click.IntRange(1), help="Of all the shims.")
-@click.option("--rounds", default=4, show_default=True, type=click.IntRange(1), help="Of each line after each start.")
-@click.option("--seconds", default=2.0, show_default=True, help="Of each side in each round.")
+@click.option("--starts", default=8, show_default=True, type=click.IntRange(1), help="Of all the shims.")
+@click.option("--rounds", default=3, show_default=True, type=click.IntRange(1), help="Of each line after each start.")
+@click.option("--seconds", default=1.2, show_default=True, help="Of each side in each round.")
 @click.option("--directory", type=click.Path(exists=True, path_type=Path), help="On which disk all write.")
 def main(to_json: bool, only: str, starts: int, rounds: int, seconds: float, directory: Path | None) -> None:
     """What metrics, the history and an open console cost: commits, offset fetches and what is passed on.
@@ -128,7 +132,8 @@ def main(to_json: bool, only: str, starts: int, rounds: int, seconds: float, dir
     as often as by default, while it is measured. CPU is of the shim's whole process.
 
     Two processes that do the same are not equally quick, for as long as they live. So all are started anew a few times,
-    and the second one that has all of it off tells by how much two differ that should not.
+    and the others are compared with both that have all of it off; these with each other, which tells by how much two
+    differ that should not.
     """
     chosen = shown.chosen(LINES, only)
     connections = max(line.connections for line in chosen)
