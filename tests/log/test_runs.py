@@ -14,7 +14,7 @@ from protocol.commit_rows import CommitRows
 from protocol.offsets_log import OffsetCommitKey, OffsetCommitValue, commit_runs, encode_key, encode_value
 from protocol.own.record_sets import Appended, DroppingSet, EndOfTransaction, RecordSet, Runs, TransactionalSet
 from protocol.records.batches import HEADER_SIZE, decode_records, encoded_size, frame_records, read_header
-from protocol.records.record_runs import frame_runs, run_of, runs_size
+from protocol.records.record_runs import frame_runs, run_of, runs_size, unframed
 from shim.log.segments import batching
 from shim.log.segments.batching import prepare_batches
 
@@ -143,3 +143,13 @@ def test_a_record_framed_as_a_run_is_that_record(value: bytes | None, delta: int
     assert frame_runs([run_of(b"key", value)], as_run, delta) == delta + 1
     frame_records([(b"key", value)], as_record, delta)
     assert b"".join(as_run) == b"".join(as_record)
+
+
+@pytest.mark.parametrize("count", [0, 1, 64, 65, 1024, 1025, 8_193])
+@pytest.mark.parametrize("size", [0, 50, 59, 60, 61, 8_187, 8_190])
+def test_what_was_framed_is_taken_apart_again(count: int, size: int) -> None:
+    """Where lengths and offset deltas take one byte, and two, and three."""
+    its = [bytes([number % 251]) * (size + number % 3) for number in range(min(count, 8_193 if size < 99 else 70))]
+    parts: list[bytes | bytearray] = []
+    assert frame_runs(its, parts, 0) == len(its)
+    assert unframed(b"".join(parts)) == its

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import random
 import shutil
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from shim.log.journal import waiting as waiting_module
 from shim.log.journal.journal import JOURNAL_NAME, Journal
 from shim.log.journal.journal_records import (
     Begun,
+    EncodedEntry,
     JournalEntry,
     WaitingEntry,
     encoded_entry,
@@ -435,6 +437,45 @@ def test_nor_what_was_staged_in_a_write_that_broke_off(
         list(log.recover(number, topic="offsets"))
     assert log.write(*of_both("last")) == {}
     expected = [[b"first", b"waits", b"last"]] * 2
+    assert history_after_a_crash(tmp_path / "data") == expected
+    assert [[record.key for record in log.recover(number, topic=TOPIC)] for number in range(2)] == expected
+    log.close()
+
+
+@pytest.mark.parametrize("then", ["taken", "refused", "broken off"])
+def test_a_recovery_meanwhile_hands_out_what_is_not_acknowledged_yet(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, then: str
+) -> None:
+    """Of another partition, for which something is kept."""
+    files = FaultyFiles()
+    log = two_topics(tmp_path / "data", files)
+    assert log.write(*of_both("kept")) == {}
+    append = Journal.append
+
+    def meanwhile(journal: Journal, entries: Sequence[EncodedEntry]) -> bool:
+        monkeypatch.setattr(Journal, "append", append)
+        assert [record.key for record in log.recover(1, topic=TOPIC)] == [b"first", b"waits", b"kept"]
+        if then == "broken off":
+            raise MemoryError
+        if then == "refused":
+            files.fail("pwrite", errno.EIO, JOURNAL_NAME, SEGMENT)
+        return append(journal, entries)
+
+    offsets, _ = of_both("")
+    written = offsets[:1], may_wait(TOPIC, NOW, {0: [[(b"more", b"")], [(b"and more", b"")]]})
+    monkeypatch.setattr(Journal, "append", meanwhile)
+    if then == "broken off":
+        with pytest.raises(MemoryError):
+            log.write(*written)
+    else:
+        assert list(log.write(*written)) == ([0] if then == "refused" else [])
+    files.heal()
+    if then != "taken":
+        for topic in ("offsets", TOPIC):
+            list(log.recover(0, topic=topic))
+    assert log.write(*of_both("last")) == {}
+    more = [b"more", b"and more"] if then == "taken" else []
+    expected = [[b"first", b"waits", b"kept", *more, b"last"], [b"first", b"waits", b"kept", b"last"]]
     assert history_after_a_crash(tmp_path / "data") == expected
     assert [[record.key for record in log.recover(number, topic=TOPIC)] for number in range(2)] == expected
     log.close()

@@ -28,7 +28,7 @@ from protocol.own.history_log import (
     encode_history,
     is_known,
 )
-from protocol.own.history_runs import history_run
+from protocol.own.history_runs import Commit, history_of, history_run
 from protocol.own.record_sets import Runs
 from protocol.records.batches import decode_records
 from shim.log.segments.batching import prepare_batches
@@ -231,6 +231,35 @@ def test_plain_commits_of_every_version_are_remembered(version: int, metadata: s
             OffsetHistoryValue(partition.committed_offset, partition.committed_leader_epoch, "", START, *who),
         )
         for partition in partitions
+    ]
+
+
+@pytest.mark.parametrize("version", [8, 9])
+def test_a_commit_that_is_repeated_is_remembered_as_any_other(version: int) -> None:
+    """What is the same in each is kept, and not taken for another one's."""
+    commits: list[bytes | Commit] = [b"as it is"]
+    expected: list[bytes] = [b"as it is"]
+    repeated = []
+    for client, principal, offset, partition in [
+        *(("a", "User:x", offset, 3) for offset in (5, 6)),
+        *((client, principal, 7, 3) for client in "ab" for principal in ("User:x", "User:y", "User:x")),
+        *(("a", "User:x", offset, 4) for offset in (8, 9)),
+    ]:
+        of_topic = OffsetCommitRequestTopic(
+            "topic", partitions=(OffsetCommitRequestPartition(partition, offset, committed_metadata=""),)
+        )
+        group = f"of version {version}"  # what is kept is kept for all
+        asked = OffsetCommitRequest(group, 2, "member", None, topics=(of_topic,))
+        request = API.parse_request(version, offset_commit.API.request_frame(version, 1, client, asked), 4)[1]
+        rows: Any = request.topics[0].partitions
+        caller = client, "/127.0.0.1", principal
+        repeated.append(rows.repeated is not None)
+        commits.append((request, "topic", rows, START + offset, caller))
+        expected.append(history_run(group, "topic", rows, START + offset, Who(2, "member", None, *caller)))
+    assert repeated == [False, True, True, True, True, False, True, True, False, True]
+    assert history_of(commits) == expected
+    assert [value.offset for run in expected[1:] for _, value in decode_history(*record_of(run)) or ()] == [
+        *(5, 6, 7, 7, 7, 7, 7, 7, 8, 9)
     ]
 
 
