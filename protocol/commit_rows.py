@@ -59,7 +59,7 @@ class CommitRows(Sequence[OffsetCommitRequestPartition]):
     """The partitions of one topic of a plain commit, at least one.
 
     ``raw`` has a row every ``stride`` bytes, the first one at 0; ``metadata`` is what the request has for each: "" or
-    None. ``repeated``: of a request that was there before, but for its offset, what is the same in both; then there is
+    None. ``known``: of a request that was there before, but for its offset, what is the same in both; then there is
     one row, and ``raw`` is that.
     """
 
@@ -67,11 +67,11 @@ class CommitRows(Sequence[OffsetCommitRequestPartition]):
         "_columns",
         "consecutive",
         "highest",
+        "known",
         "last",
         "lowest",
         "metadata",
         "raw",
-        "repeated",
         "size",
         "stride",
     )
@@ -82,7 +82,7 @@ class CommitRows(Sequence[OffsetCommitRequestPartition]):
         """``last``, of rows that are several blocks, each of the same partitions: the last block."""
         self.raw = raw
         self.stride = stride
-        self.repeated: Repeated | None = None
+        self.known: KnownCommit | None = None
         self._columns: list[bytes] | None = None
         self.metadata = metadata
         self.size = count
@@ -152,10 +152,11 @@ def _are_consecutive(raw: bytes, stride: int, count: int) -> bool:
     )
 
 
-class Repeated:
+class KnownCommit:
     """What is the same in all commits of one partition by one client. ``before_topics``: the request's fields.
     ``answer``: the end of the response's frame if it is committed. ``history``: for protocol/own/history_runs.py, which
-    keeps there what is the same in their records."""
+    keeps there who commits (client id, host and principal), and what is the same in each record of the history: before
+    the time, before the row, and behind it."""
 
     __slots__ = ("answer", "before_topics", "client_id", "history", "topic")
 
@@ -164,7 +165,7 @@ class Repeated:
         self.before_topics = before_topics
         self.topic = topic
         self.answer = answer
-        self.history: Any = None
+        self.history: tuple[tuple[str, str, str], bytes, bytes, bytes] | None = None
 
 
 class AllCommitted(NamedTuple):
@@ -227,7 +228,7 @@ NOT_PLAIN: Final = (_NotPlain, IndexError, struct_error, UnicodeDecodeError, Dec
 
 
 # By version, and all of the request from the client id to the partition: the rest of it has a fixed size.
-_known: Final[dict[tuple[int, bytes], Repeated]] = {}
+_known: Final[dict[tuple[int, bytes], KnownCommit]] = {}
 _MOST_KNOWN: Final = 4096
 _BEHIND_PARTITION: Final = ROW_SIZE - OFFSET_AT + REST_SIZE + 2  # ends with no tagged fields of topic and request
 _PLAIN_ENDS: Final = (b"\x01\x00\x00\x00", b"\x00\x00\x00\x00")
@@ -246,11 +247,11 @@ def plain_request(version: int, frame: bytes, pos: int) -> tuple[RequestHeader, 
             if len(_known) >= _MOST_KNOWN:
                 _known.clear()
             answer = response_to_plain(version, 0, request)[_FRAME_HEAD.size :]
-            _known[key] = Repeated(header.client_id, request[:_TOPICS], request.topics[0].name, answer)
+            _known[key] = KnownCommit(header.client_id, request[:_TOPICS], request.topics[0].name, answer)
         return header, request
     row_at = -_BEHIND_PARTITION - OFFSET_AT
     rows = CommitRows(frame[row_at : row_at + ROW_SIZE], ROW_SIZE, 1, "" if frame[-4] else None)
-    rows.repeated = known
+    rows.known = known
     topic = _new(OffsetCommitRequestTopic, (known.topic, ZERO_UUID, rows, ()))
     header = _new(RequestHeader, (*_HEAD.unpack_from(frame, pos), known.client_id, ()))
     return header, _new(OffsetCommitRequest, (*known.before_topics, (topic,), ()))
@@ -395,9 +396,9 @@ _FRAME_HEAD: Final = Struct(">ii")  # size, correlation id
 
 def response_to_plain(version: int, correlation_id: int, request: OffsetCommitRequest) -> bytes:
     """The frame of the response to a plain request of which all was committed."""
-    repeated = cast(CommitRows, request.topics[0].partitions).repeated
-    if repeated is not None:
-        answer = repeated.answer
+    known = cast(CommitRows, request.topics[0].partitions).known
+    if known is not None:
+        answer = known.answer
         return _FRAME_HEAD.pack(_INT32.size + len(answer), correlation_id) + answer
     flexible = version >= FIRST_FLEXIBLE
     stride = 7 if flexible else 6  # partition, error, and the number of no tagged fields

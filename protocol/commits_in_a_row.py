@@ -152,8 +152,8 @@ def _answers(version: int, request: OffsetCommitRequest, each: Sequence[bytes], 
         partitions = [b"".join([rows[place::_STRIDE] for place in _PARTITION]) for rows in each]
     known: dict[bytes, bytes] = {}
     first = cast(CommitRows, request.topics[0].partitions)
-    if first.repeated is not None:
-        known[partitions[0]] = first.repeated.answer
+    if first.known is not None:
+        known[partitions[0]] = first.known.answer
     for key, rows in zip(partitions, each, strict=True):
         if key not in known:
             one = _with(request, CommitRows(rows, _STRIDE, count, ""))

@@ -77,14 +77,16 @@ def history_of(commits: Iterable[bytes | Commit]) -> list[bytes]:
         request, topic, rows, time, caller = commit
         if time != last:  # of many that are written together it is the same
             last, packed = time, _TIME.pack(time)
-        repeated = rows.repeated
-        if repeated is None:
+        known = rows.known
+        if known is None:
             add(history_run(request.group_id, topic, rows, time, _who(request, caller)))
             continue
-        around = repeated.history
+        around = known.history
         if around is None or around[0] != caller:
-            before_time, before_rows, after = _around_rows(request.group_id, topic, _who(request, caller), 1)
-            around = repeated.history = caller, before_time, before_rows, _PLAIN_REST + after
+            who = _who(request, caller)
+            before_time, before_rows, after = _around_rows(request.group_id, topic, who, 1)
+            around = (who.client_id, who.client_host, who.principal), before_time, before_rows, _PLAIN_REST + after
+            known.history = around
         add(join((around[1], packed, around[2], rows.raw, around[3])))
     return runs
 

@@ -15,7 +15,7 @@ from protocol.own.history_runs import history_of
 from protocol.own.state_log import STATE_TOPIC
 from protocol.partition import OFFSETS_TOPIC
 from shim.disk_log.writing_thread import WritingThread
-from shim.log import Maintained, MayWait, OffsetsLog, PartitionWrite, Records
+from shim.log import Maintained, MayWait, OffsetsLog, PartitionWrite, RecordsToWait
 from shim.metrics import FlushCounts
 from shim.runtime.clock import Clock
 from shim.runtime.flight import Batch, Flight, History, RecordSet, Ticket
@@ -204,7 +204,7 @@ class Writer:
         """In the thread."""
         may_wait: MayWait | None = None
         if flight.history:
-            history = Records(flight.history_numbers, history_of(flight.history))
+            history = RecordsToWait(flight.history_numbers, history_of(flight.history))
             may_wait = MayWait(HISTORY_TOPIC, timestamp_ms, history)
         failed = self._log.write(writes, may_wait) if writes or may_wait else {}
         if of_snapshot is None or of_snapshot in failed:

@@ -5,7 +5,7 @@ from shim.log.directory.shares import Share
 from shim.log.errors import CorruptLog, LogError, RecoveryNeeded
 from shim.log.offsets_log import Maintained, MayWait, OffsetsLog, PartitionWrite
 from shim.log.settings import LogSettings
-from shim.log.staging import Records
+from shim.log.staging import RecordsToWait
 
 __all__ = [
     "CorruptLog",
@@ -16,7 +16,7 @@ __all__ = [
     "MayWait",
     "OffsetsLog",
     "PartitionWrite",
-    "Records",
+    "RecordsToWait",
     "RecoveryNeeded",
     "Share",
 ]

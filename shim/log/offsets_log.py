@@ -20,7 +20,7 @@ from shim.log.partition.partition import PartitionLog
 from shim.log.segments.batching import PreparedBatch
 from shim.log.settings import LogSettings
 from shim.log.settling import Settling
-from shim.log.staging import Records, Staged, TopicStaging
+from shim.log.staging import RecordsToWait, Staged, TopicStaging
 
 _BETWEEN_ROLLS_MS: Final = 100
 _CLOSED: Final = "the log is closed"  # another process may have the data directory by then
@@ -53,7 +53,7 @@ class MayWait(NamedTuple):
 
     topic: str
     timestamp_ms: int
-    records: Records
+    records: RecordsToWait
 
 
 # What goes into a log, and when: record sets, and the batches that they become.
@@ -216,12 +216,12 @@ class OffsetsLog:
         """
         failed: dict[int, OSError] = {}
         at_once = self._logs_of(writes)
-        staged = self._staged(may_wait, writes)
+        staged = self._to_stage(may_wait, writes)
         try:
             if may_wait is not None:
                 at_once += staged.stage(may_wait.records)
             written = self._written(at_once, failed)
-            staged.drop(failed)
+            staged.drop(failed.keys())
             begins_segment = any(log.begins_segment for log, _, _ in written)
             if self._flushes_first and not begins_segment and self._journaled(written, staged):
                 if staged:
@@ -230,7 +230,7 @@ class OffsetsLog:
                 written += [(log, staged.timestamp_ms, []) for log in staged.write(failed)]
                 written = _without(failed, written)
                 failed |= self._flusher.sync([log for log, _, _ in written if self._flushes_first or log.must_sync])
-                staged.drop(failed)
+                staged.drop(failed.keys())
         except BaseException:
             staged.drop_all()
             raise
@@ -273,7 +273,7 @@ class OffsetsLog:
             raise _named_twice(log for log, _, _ in at_once)
         return at_once
 
-    def _staged(self, may_wait: MayWait | None, writes: Sequence[PartitionWrite]) -> Staged:
+    def _to_stage(self, may_wait: MayWait | None, writes: Sequence[PartitionWrite]) -> Staged:
         """Of a write that has these besides. Raises as :meth:`write` does."""
         if may_wait is None:
             return _NOTHING

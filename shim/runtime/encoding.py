@@ -20,8 +20,11 @@ _new: Final[Any] = tuple.__new__  # it skips the constructors of named tuples
 
 
 class Decided(NamedTuple):
-    """An outcome with which nothing can go wrong any more: its records encoded, but for the history of plain commits,
-    which always can be; its tickets known to wait."""
+    """An outcome with which nothing can go wrong any more: its records encoded, its tickets known to wait.
+
+    Not the history of plain commits, but that always can be: their names were decoded and are short, and a principal is
+    text (security/principals.py). An error in that would end the log.
+    """
 
     batches: list[Batch]
     history: History
@@ -54,11 +57,10 @@ def _rows(
 ) -> Decided:
     count = 0
     offsets: list[Run] = []
-    history: History = ()
+    history: History = rows if rows[0].caller is not None else ()  # they are of one decision
     for request, topic, of_topic, now, caller in rows:
         left = of_topic
         if caller is not None:
-            history = rows
             # What is overwritten by the same decision nobody is ever served. The history has it.
             left = of_topic.last or of_topic
         count += left.size

@@ -100,9 +100,8 @@ class Flight:
     def append(self, partition: int, records: Batch, history: History, timeout_seconds: float) -> None:
         """``records`` are one decision's: they are recovered whole or not at all."""
         self.begin(partition, timeout_seconds).add(records)
-        for each in history:
-            self.history.append(each)
-            self.history_numbers.append(partition)
+        self.history += history
+        self.history_numbers += [partition] * len(history)
 
     def append_state(self, partition: int, records: RecordSet, timeout_seconds: float) -> None:
         self.begin(partition, timeout_seconds).add_state(records)
@@ -141,7 +140,7 @@ class Flight:
         return [ticket for ticket, _ in self._answers.pop(partition, ())]
 
     def drop_history(self, partition: int) -> None:
-        """None of the partition is written."""
+        """None of the partition is written. Others may go on with the lists that were there."""
         if partition in self.history_numbers:
             left = [(of, its) for of, its in zip(self.history_numbers, self.history, strict=True) if of != partition]
             self.history_numbers, self.history = [of for of, _ in left], [its for _, its in left]

@@ -12,7 +12,6 @@ from unittest import mock
 
 from protocol.own.record_sets import LoggedRecord
 from protocol.records.batches import (
-    HEADER_SIZE,
     CorruptBatch,
     Record,
     batches,
@@ -61,9 +60,9 @@ def small_sizes() -> Iterator[None]:
         mock.patch.object(journal, "_LARGEST_BYTES", 7_000),
         mock.patch.object(journal, "_CHUNK_BYTES", 500),
         mock.patch.object(waiting_log, "MOST_BYTES", 400),
-        mock.patch.object(waiting_log, "MOST_KEPT", 400),
-        mock.patch.object(staging, "MOST_KEPT", 400),
-        mock.patch.object(journal, "_MOST_WAITING_BYTES", HEADER_SIZE + 2 * 400),
+        mock.patch.object(waiting_log, "MOST_KEPT", 600),
+        mock.patch.object(staging, "MOST_KEPT", 600),
+        mock.patch.object(journal, "_MOST_WAITING_BYTES", 400 + 600),
         mock.patch.object(settling, "_WAITING_MS", 80),
     ):
         yield
@@ -285,6 +284,11 @@ class Lives:
             [PartitionWrite(at.partition, writes[at], self.now_ms, at.topic) for at in chosen if at not in waits],
             may_wait(WAITING_TOPIC, self.now_ms, {at.partition: writes[at] for at in chosen if at in waits}),
         )
+        for staging_of_topic in log._staging.values():
+            for number in staging_of_topic._open:
+                waiting = staging_of_topic.logs[number].waiting
+                assert waiting is not None, "records are kept for a batch that has not begun"
+                assert waiting.has_room, "more may be kept than there is room for"
         for at, record_sets in writes.items():
             if at.partition not in failed:
                 self._acknowledged(at, record_sets, settings)

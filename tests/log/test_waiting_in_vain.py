@@ -1,4 +1,4 @@
-"""Records that wait in the journal for a batch of their own, where they cannot be written to their segment."""
+"""RecordsToWait that wait in the journal for a batch of their own, where they cannot be written to their segment."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ import shutil
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from protocol.records.record_runs import run_of
 from protocol.topic_partition import TopicPartition
-from shim.log import LogSettings, MayWait, OffsetsLog, PartitionWrite, Records
+from shim.log import LogSettings, MayWait, OffsetsLog, PartitionWrite, RecordsToWait
 from shim.log.disk.files import Files
 from shim.log.disk.layout import segment_name
 from shim.log.journal import journal as journal_module
@@ -282,7 +283,7 @@ def test_a_batch_follows_from_the_journal_byte_for_byte(tmp_path: Path) -> None:
         *[[run]] * 200,
     ]
     for later, runs in enumerate(flights):
-        assert log.write([], MayWait(TOPIC, NOW + later, Records([0] * len(runs), runs))) == {}
+        assert log.write([], MayWait(TOPIC, NOW + later, RecordsToWait([0] * len(runs), runs))) == {}
     assert partition.waiting is not None
     waiting = partition.waiting
     path = tmp_path / "data" / JOURNAL_NAME
@@ -479,6 +480,79 @@ def test_a_recovery_meanwhile_hands_out_what_is_not_acknowledged_yet(
     assert history_after_a_crash(tmp_path / "data") == expected
     assert [[record.key for record in log.recover(number, topic=TOPIC)] for number in range(2)] == expected
     log.close()
+
+
+def test_nothing_is_kept_where_there_is_no_room_for_all_that_may_be(tmp_path: Path) -> None:
+    """What is taken may use it up."""
+    log = two_topics(tmp_path / "data", Files())
+    large = waiting_module.MOST_BYTES - 4_000
+    offsets, _ = of_both("")
+    for size in (large, large):
+        log.settle(1, topic=TOPIC)  # so that each of them is taken by itself
+        of_size = {0: [[(b"large", bytes(size))]], 1: [[(b"small", b"")]]}
+        assert log.write(offsets, may_wait(TOPIC, NOW, of_size)) == {}
+    waiting = log.partition_log(0, topic=TOPIC).waiting
+    assert waiting is not None
+    assert not waiting.has_room
+    assert log.write(offsets, may_wait(TOPIC, NOW, {0: [[(b"more", b"")]]})) == {}
+    assert log.partition_log(0, topic=TOPIC).waiting is None, "it was written first"
+    log.close()
+
+
+def test_none_is_kept_for_a_partition_that_takes_no_writes(tmp_path: Path) -> None:
+    files = FaultyFiles()
+    log = two_topics(tmp_path / "data", files)
+    files.fail("fdatasync", errno.EIO, SEGMENT)
+    with pytest.raises(OSError, match="Input/output"):
+        log.partition_log(0, topic=TOPIC).sync()
+    files.heal()
+    assert list(log.write(*of_both("refused"))) == [0]
+    for topic in ("offsets", TOPIC):
+        list(log.recover(0, topic=topic))
+    assert log.write(*of_both("last")) == {}
+    expected = [[b"first", b"waits", b"last"], [b"first", b"waits", b"refused", b"last"]]
+    assert history_after_a_crash(tmp_path / "data") == expected
+    log.close()
+
+
+def test_of_a_partition_that_there_is_not_nothing_is_written(tmp_path: Path) -> None:
+    log = two_topics(tmp_path / "data", Files())
+    with pytest.raises(ValueError, match="there is no partition history-2"):
+        log.write([], may_wait(TOPIC, NOW, {0: [[(b"refused", b"")]], 2: [[(b"refused", b"")]]}))
+    assert history_after_a_crash(tmp_path / "data") == [[b"first", b"waits"]] * 2
+    log.close()
+
+
+@pytest.mark.parametrize("breaks", ["framed", "add"])
+def test_what_was_handed_out_by_half_is_not_written_before_the_next_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, breaks: str
+) -> None:
+    data_dir = tmp_path / "data"
+    log = two_topics(data_dir, Files())
+    assert log.write(*of_both("kept")) == {}
+    method, calls = getattr(Waiting, breaks), iter(range(9))
+
+    def out_of_memory(*args: Any) -> Any:
+        if next(calls) == 1:
+            raise MemoryError
+        return method(*args)
+
+    with monkeypatch.context() as breaking:
+        breaking.setattr(Waiting, breaks, out_of_memory)
+        with pytest.raises(MemoryError):
+            log.settle(1, topic=TOPIC)
+    if breaks == "add":
+        with pytest.raises(RuntimeError, match="by half"):
+            log.settle(1, topic=TOPIC)
+        with pytest.raises(RuntimeError, match="by half"):
+            log.close()
+        assert not log.ended_clean
+    else:
+        log.close()
+    again = OffsetsLog.open(data_dir, 2, topics=("offsets", TOPIC))
+    found = [[record.key for record in again.recover(number, topic=TOPIC)] for number in range(2)]
+    assert found == [[b"first", b"waits", b"kept"]] * 2
+    again.close()
 
 
 def test_how_much_waits_is_known_whatever_is_refused() -> None:

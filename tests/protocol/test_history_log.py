@@ -253,7 +253,7 @@ def test_a_commit_that_is_repeated_is_remembered_as_any_other(version: int) -> N
         request = API.parse_request(version, offset_commit.API.request_frame(version, 1, client, asked), 4)[1]
         rows: Any = request.topics[0].partitions
         caller = client, "/127.0.0.1", principal
-        repeated.append(rows.repeated is not None)
+        repeated.append(rows.known is not None)
         commits.append((request, "topic", rows, START + offset, caller))
         expected.append(history_run(group, "topic", rows, START + offset, Who(2, "member", None, *caller)))
     assert repeated == [False, True, True, True, True, False, True, True, False, True]

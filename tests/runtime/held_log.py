@@ -13,7 +13,7 @@ from protocol.own.history_log import HISTORY_TOPIC
 from protocol.own.record_sets import Appended, Runs
 from protocol.own.state_log import STATE_TOPIC
 from protocol.partition import OFFSETS_TOPIC
-from shim.log import LogSettings, MayWait, OffsetsLog, PartitionWrite, Records
+from shim.log import LogSettings, MayWait, OffsetsLog, PartitionWrite, RecordsToWait
 from tests.log.faulty_files import FaultyFiles
 
 WAIT_SECONDS = 60.0
@@ -51,7 +51,7 @@ class HeldLog(OffsetsLog):
 
     def write(self, writes: Sequence[PartitionWrite], may_wait: MayWait | None = None) -> dict[int, OSError]:
         to_wait: dict[int, list[Appended]] = {}
-        topic, timestamp_ms, (numbers, runs) = may_wait or MayWait("", 0, Records((), ()))
+        topic, timestamp_ms, (numbers, runs) = may_wait or MayWait("", 0, RecordsToWait((), ()))
         for number, run in zip(numbers, runs, strict=True):
             to_wait.setdefault(number, []).append(Runs((run,), 1))
         of_both = (PartitionWrite(number, its, timestamp_ms, topic) for number, its in to_wait.items())

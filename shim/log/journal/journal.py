@@ -62,7 +62,7 @@ _LARGEST_BYTES: Final = 64 << 20
 _CHUNK_BYTES: Final = 256 << 10
 """By so much the file grows, in zeros: a flush of blocks that are there takes half the time."""
 
-_MOST_WAITING_BYTES: Final = HEADER_SIZE + MOST_BYTES + max(MOST_BYTES, MOST_KEPT)
+_MOST_WAITING_BYTES: Final = MOST_BYTES + MOST_KEPT
 
 _logger = logging.getLogger(__name__)
 

@@ -6,8 +6,8 @@
     from 4096  records: CRC-32C of what follows, length of the entries, position of the record, id, entries
     an entry   topic, partition, base offset of the segment, byte position in it, offset after it, the batches' bytes;
     or         topic, -1, how many batches, partitions and records follow; of each batch of records that wait of which
-               these are the first, its partition and place; the partitions; how many records each of them has; the
-               length of each record; the records (waiting.py)
+               these are the first, its partition and place; the partitions; how many records each of them has (by now
+               a record has its own, and these are all 1); the length of each record; the records (waiting.py)
 
 A record is one of this filling when its id is the header's, it says where it stands, and its CRC is right.
 

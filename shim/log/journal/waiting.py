@@ -26,11 +26,11 @@ from shim.log.segments.active import LogEnd
 from shim.log.segments.batching import PreparedBatch
 
 MOST_BYTES: Final = 64 << 10
-"""Where more wait what comes is written to the segment, behind them, and no flight may add more than this: who looks
-into the history for the newest decodes a batch."""
+"""Where more of a partition wait what comes is written to the segment, behind them; and no more than this is taken at
+once, but for what is kept back: who looks into the history for the newest decodes a batch."""
 
 MOST_KEPT: Final = 256 << 10
-"""Of all partitions together so much may be kept back from them, be it of one."""
+"""So much of a topic may be kept back from its partitions, be it all of one: so a batch may have both."""
 
 
 class Staging(Protocol):
@@ -41,6 +41,13 @@ class Staging(Protocol):
 
     def close(self, partition: int) -> None:
         """What comes of the partition is not to be kept back from it."""
+
+
+class Framed(NamedTuple):
+    """Records as a batch has them; ``total``: how many that has with these."""
+
+    data: bytes
+    total: int
 
 
 class Waiting:
@@ -55,9 +62,9 @@ class Waiting:
         self.timestamp_ms = timestamp_ms
         self.room = room
         self.count = 0
-        """Of the records that have come."""
+        """Of the records that were handed out."""
         self.size = HEADER_SIZE
-        """Bytes of a batch of these."""
+        """Bytes of a batch of these, without what is kept back."""
         self._framed: list[bytes] = []
         self._staging = staging
 
@@ -73,16 +80,18 @@ class Waiting:
         more = runs_size(runs, len(runs))
         if not runs or self.size > MOST_BYTES or more > MOST_BYTES or self.size + more > self.room:
             return False
-        self.add(runs)
+        self.add(self.framed(runs))
         return True
 
-    def add(self, runs: Sequence[bytes]) -> None:
+    def framed(self, runs: Sequence[bytes]) -> Framed:
+        """These, as they come behind what waits."""
+        return _framed(runs, self.count)
+
+    def add(self, framed: Framed) -> None:
         """These wait, too."""
-        parts: list[bytes | bytearray] = []
-        self.count = frame_runs(runs, parts, self.count)
-        framed = b"".join(parts)
-        self._framed.append(framed)
-        self.size += len(framed)
+        self._framed.append(framed.data)
+        self.size += len(framed.data)
+        self.count = framed.total
 
     @property
     def has_room(self) -> bool:
@@ -91,9 +100,8 @@ class Waiting:
 
     def drop(self, count: int) -> None:
         """So many, which came last, are not to be written. Nothing is kept back."""
-        left = self.runs()[:-count]
-        self._framed, self.count, self.size = [], 0, HEADER_SIZE
-        self.add(left)
+        left = _framed(self.runs()[:-count], 0)
+        self._framed, self.count, self.size = [left.data], left.total, HEADER_SIZE + len(left.data)
 
     def runs(self) -> list[bytes]:
         """All of them, not framed."""
@@ -108,6 +116,13 @@ class Waiting:
     def close(self) -> None:
         """Nothing may be added, until it has been asked whether it may."""
         self._staging.close(self.partition)
+
+
+def _framed(runs: Sequence[bytes], first: int) -> Framed:
+    """From that offset delta on."""
+    parts: list[bytes | bytearray] = []
+    count = frame_runs(runs, parts, first)
+    return Framed(b"".join(parts), count)
 
 
 def _batch(offset: int, framed: list[bytes | bytearray], count: int, timestamp_ms: int) -> PreparedBatch:

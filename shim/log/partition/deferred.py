@@ -2,7 +2,7 @@
 
 ::
 
-    staged    with what waits, and on its way into the journal
+    staged    with what waits, or kept for it (log/staging.py), and on its way into the journal
     dropped   it was staged, and is not acknowledged: it does not wait any more
     settled   one batch of all that waited stands in the segment, and counts
 

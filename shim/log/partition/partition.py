@@ -33,8 +33,8 @@ class PartitionLog:
     From :meth:`write` to :meth:`acknowledge` the partition counts as failed, so whatever interrupts a write, by
     whatever exception, leaves it refusing writes until it is recovered.
 
-    Or it is :meth:`stage`, and the journal's flush of what that gives: then it is written later, by :meth:`settle` or
-    before whatever else is written.
+    Or it is :meth:`stage`, and the journal's flush: then it is written later, by :meth:`settle` or before whatever else
+    is written. What comes behind the first that waits may come past this, too (log/staging.py).
 
     Threads: one writes, and does what is to be done between writes (:meth:`settle`, :meth:`roll`, :meth:`redo`);
     another may :meth:`flush` between writes, and another recovers. A partition that is to be recovered takes no writes,
