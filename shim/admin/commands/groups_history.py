@@ -19,6 +19,13 @@ from shim.terminal.showing import shown
 from shim.terminal.times import time_option, time_shown
 
 
+def _topic(text: str) -> str:
+    """As it is. Raises BadParameter where it is none: no topic would have moved."""
+    if ":" in text:
+        raise click.BadParameter(f"{text!r}: no topic has a colon in its name; of one partition: --partition orders:3")
+    return text
+
+
 def _partition(text: str) -> str:
     """As it is. Raises BadParameter where it is none."""
     topic, _, number = text.rpartition(":")
@@ -29,7 +36,9 @@ def _partition(text: str) -> str:
 
 @click.command("history", short_help="Who moved or deleted which offset of a group, and when.")
 @group_argument
-@click.option("--topic", "topics", multiple=True, metavar="T", help="This topic alone; may be given many times.")
+@click.option(
+    "--topic", "topics", multiple=True, type=_topic, metavar="T", help="This topic alone; may be given many times."
+)
 @click.option(
     "--partition",
     "partitions",

@@ -105,6 +105,13 @@ def test_a_dry_run_sets_nothing(grouped: Grouped, admin: str) -> None:
     assert grouped.resets == []
 
 
+def test_a_partition_that_is_asked_for_as_a_topic_is_not_said_to_have_no_history(admin: str) -> None:
+    """`groups reset` takes it so."""
+    told = offset_shim("groups", "history", "g", "--topic", "orders:1", "--admin", admin)
+    assert told.status == 2
+    assert "'orders:1': no topic has a colon in its name; of one partition: --partition orders:3" in told.stderr
+
+
 @pytest.mark.parametrize(
     "command",
     [
