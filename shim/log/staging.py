@@ -39,8 +39,7 @@ class TopicStaging:
 
     Most flights have records of partitions where something waits already, and more may. What such a flight has is kept
     as it came, and handed out to the partitions when one of them is about to write its batch, or when there is much of
-    it. So little is done for a commit before it is acknowledged, and the rest is done for many at once, while all of it
-    is still in the processor's caches.
+    it. So little is done for a commit before it is acknowledged, and the rest is done for many at once.
 
     For the thread that writes. Another one, which recovers a partition of which nothing is being written, may
     :meth:`hand_out` and :meth:`close` meanwhile, and so may a sync that fails :meth:`close`.
