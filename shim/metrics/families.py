@@ -12,8 +12,8 @@ REQUESTS: Final = Metric(
     "requests",
     _COUNTER,
     "Requests of clients, by what the shim does with that version of that API: `forwarded` (passed on to the broker as "
-    "it is), `rewritten` in its answer, `translated` for a broker that has dropped it, `served`, `refused`, or "
-    "`authenticates` at the broker.",
+    "it is), `rewritten` in its answer, `translated` for a broker that has dropped it, `served` (also where it is "
+    "passed on because the cluster has the group for now), `refused`, or `authenticates` at the broker.",
     ("api", "version", "treatment"),
 )
 ERRORS: Final = Metric(

@@ -2,10 +2,12 @@
 
 When is a request parked, and not merely on its way? After each step each side is asked three times, one after the
 other, on a connection of their own, what it has now. The broker has one network thread and one thread that handles
-requests (see `pair.py`), so when it has read the first of these it has read the step's request, which came before; when
-it handles the second it has handled the step's, in the queue before it; and the coordinator of a partition takes its
-requests in their order. What it has answered by then, it has sent before it reads the third. The shim does everything
-in one loop. So an answer that is not there then waits for something else to happen.
+requests (see `pair.py`), so when it has read the first of these it has read the step's request, which came before, on a
+connection that it has answered on (see `wire.py`); when it handles the second it has handled the step's, in the queue
+before it; and the coordinator of a partition takes its requests in their order. What it has answered by then, it has
+sent before it reads the third. The shim does everything in one loop, but for a group's first contact, when it asks the
+cluster whose the group is: until it is as far as the broker, they differ, and are asked again. So an answer that is not
+there then waits for something else to happen.
 
 Nothing happens by itself but time-outs, which are too long to be met by chance, or are waited for; and the initial
 rebalance delay, which is 0 but not over at once: a group that has just left Empty is looked at until it is over.

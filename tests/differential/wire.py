@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from protocol.api import Api
 from protocol.frames import FrameParser
+from protocol.messages import api_versions
 
 Request = TypeVar("Request", bound=tuple[Any, ...])
 Response = TypeVar("Response", bound=tuple[Any, ...])
@@ -22,13 +23,19 @@ class NoAnswer(Exception):
 
 
 class Connection:
-    """One connection with at most one request on its way: brokers take no second one before they have answered."""
+    """One connection with at most one request on its way: brokers take no second one before they have answered.
+
+    It has been answered once when it is made: one that a server has still to accept may be read later than another on
+    which something was sent after it.
+    """
 
     def __init__(self, host: str, port: int) -> None:
         self._socket = socket.create_connection((host, port), timeout=ANSWER_TIMEOUT_S)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._parser = FrameParser(_LARGEST)
         self._last = 0
+        self.send(api_versions.API, 3, None, api_versions.ApiVersionsRequest("tests", "1"))
+        self.receive(api_versions.API, 3)
 
     def fileno(self) -> int:
         return self._socket.fileno()
