@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import statistics
 import tempfile
 from collections.abc import Sequence
@@ -18,6 +19,9 @@ from benchmarks.overhead.sides import HISTORY, OFF, ON, TWIN, Measured, Side, a_
 
 GOAL: Final = 0.95
 """What is to be left of the rate of a shim that has all of it off."""
+_ORDERS: Final = ((0, 1, 3, 2), (1, 2, 0, 3), (2, 3, 1, 0), (3, 0, 2, 1))
+"""Of the sides in four rounds: each comes first to last once, and once behind each other one, which may still have
+something to do then."""
 _WARM_SECONDS: Final = 0.5
 _MB: Final = 1e6
 _GB: Final = 1e9
@@ -58,29 +62,32 @@ LINES: Final = (
 
 
 class Numbers(NamedTuple):
-    """One side of a line, over all starts: medians, and of the ratios to the sides that have all of it off, start by
-    start, the least and the largest, too."""
+    """One side of a line, over all starts: medians; and the means of the ratios to the sides that have all of it off,
+    start by start, with their standard errors (0 of a single start)."""
 
     side: str
     rate: float
     cpu: float
     rate_left: float
-    rate_left_from: float
-    rate_left_to: float
+    rate_left_error: float
     cpu_more: float
+    cpu_more_error: float
 
     @classmethod
     def of(cls, side: str, own: Sequence[Measured], off: Sequence[Measured]) -> Self:
-        rates = [one.rate / other.rate for one, other in zip(own, off, strict=True)]
         return cls(
             side,
             statistics.median(one.rate for one in own),
             statistics.median(one.cpu for one in own),
-            statistics.median(rates),
-            min(rates),
-            max(rates),
-            statistics.median(one.cpu / other.cpu for one, other in zip(own, off, strict=True)),
+            *_mean([one.rate / other.rate for one, other in zip(own, off, strict=True)]),
+            *_mean([one.cpu / other.cpu for one, other in zip(own, off, strict=True)]),
         )
+
+
+def _mean(ratios: Sequence[float]) -> tuple[float, float]:
+    """And its standard error."""
+    spread = statistics.stdev(ratios) if len(ratios) > 1 else 0.0
+    return statistics.mean(ratios), spread / math.sqrt(len(ratios))
 
 
 def run(sides: Sequence[Side], line: Line, rounds: int, seconds: float) -> dict[str, Measured]:
@@ -89,8 +96,7 @@ def run(sides: Sequence[Side], line: Line, rounds: int, seconds: float) -> dict[
         line.measured(side, _WARM_SECONDS)
     taken: dict[str, list[Measured]] = {side.name: [] for side in sides}
     for number in range(rounds):
-        turn = number % len(sides)
-        for side in (*sides[turn:], *sides[:turn]):
+        for side in (sides[place] for place in _ORDERS[number % len(_ORDERS)]):
             taken[side.name].append(line.measured(side, seconds))
     return {name: together(own) for name, own in taken.items()}
 
@@ -105,13 +111,15 @@ def concluded(starts: Sequence[dict[str, Measured]]) -> list[Numbers]:
 
 
 def as_table(found: Sequence[tuple[Line, list[Numbers]]]) -> Table:
-    table = shown.results("", "", "rate", "CPU", "rate, of all off", "from .. to", "CPU, of all off", "goal")
+    table = shown.results("", "", "rate", "CPU", "rate, of all off", "CPU, of all off", "goal")
     for line, sides in found:
         for number, each in enumerate(sides):
-            ratios = ("", "", "")
+            ratios = ("", "")
             if number:
-                between = f"{each.rate_left_from:.2f} .. {each.rate_left_to:.2f}"
-                ratios = (f"{each.rate_left:.2f}", between, f"{each.cpu_more:.2f}")
+                ratios = (
+                    f"{each.rate_left:.3f} ± {each.rate_left_error:.3f}",
+                    f"{each.cpu_more:.3f} ± {each.cpu_more_error:.3f}",
+                )
             goal = f"{GOAL}" if each.side in (HISTORY, ON) else ""
             table.add_row("" if number else line.name, each.side, *line.shown(each), *ratios, goal)
     return table
@@ -121,7 +129,7 @@ def as_table(found: Sequence[tuple[Line, list[Numbers]]]) -> Table:
 @click.option("--json", "to_json", is_flag=True, help="JSON on standard output instead of a table.")
 @click.option("--only", metavar="TEXT", default="", help="Only the lines whose name has TEXT in it.")
 @click.option("--starts", default=8, show_default=True, type=click.IntRange(1), help="Of all the shims.")
-@click.option("--rounds", default=3, show_default=True, type=click.IntRange(1), help="Of each line after each start.")
+@click.option("--rounds", default=len(_ORDERS), show_default=True, type=click.IntRange(1), help="Of each line after each start.")
 @click.option("--seconds", default=1.2, show_default=True, help="Of each side in each round.")
 @click.option("--directory", type=click.Path(exists=True, path_type=Path), help="On which disk all write.")
 def main(to_json: bool, only: str, starts: int, rounds: int, seconds: float, directory: Path | None) -> None:
@@ -156,8 +164,9 @@ def main(to_json: bool, only: str, starts: int, rounds: int, seconds: float, dir
     shown.show(
         as_table(found),
         f"{here['date']}, {here['python']}, {here['kafka']}, {here['cores']} cores shared with the load, load average "
-        f"{here['load_average']}; medians of {starts} starts of each shim, each of {rounds} rounds of {seconds:g} s, "
-        "taking turns; rates in requests or bytes a second, processor time for one of them",
+        f"{here['load_average']}; {starts} starts of each shim, each of {rounds} rounds of {seconds:g} s, taking turns: "
+        "medians, and means of what is left of all off, with their standard errors; rates in requests or bytes a "
+        "second, processor time for one of them",
     )
 
 

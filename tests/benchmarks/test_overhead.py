@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 
 import pytest
 from click.testing import CliRunner
 
-from benchmarks.overhead.__main__ import LINES, main
+from benchmarks.overhead.__main__ import _ORDERS, LINES, main
 from benchmarks.overhead.sides import HISTORY, OFF, ON, TWIN
 
 
@@ -21,8 +22,14 @@ def test_lines_are_measured_at_all_sides() -> None:
     for sides in lines.values():
         assert list(sides) == [OFF, TWIN, HISTORY, ON]
         assert all(numbers["rate"] > 0 and numbers["rate_left"] > 0 for numbers in sides.values())
-        assert all(each["rate_left_from"] <= each["rate_left"] <= each["rate_left_to"] for each in sides.values())
-        assert sides[OFF]["rate_left"] == 1
+        assert sides[OFF]["rate_left"] == sides[OFF]["cpu_more"] == 1
+        assert all((numbers["rate_left_error"] > 0) is (name != OFF) for name, numbers in sides.items())
+
+
+def test_each_side_comes_once_at_each_place_and_behind_each_other_one() -> None:
+    everywhere = [set(range(4))] * 4
+    assert [set(places) for places in zip(*_ORDERS, strict=True)] == everywhere
+    assert len({pair for order in _ORDERS for pair in pairwise(order)}) == 4 * 3
 
 
 def test_no_line_is_a_usage_error() -> None:
