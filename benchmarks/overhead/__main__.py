@@ -129,7 +129,9 @@ def as_table(found: Sequence[tuple[Line, list[Numbers]]]) -> Table:
 @click.option("--json", "to_json", is_flag=True, help="JSON on standard output instead of a table.")
 @click.option("--only", metavar="TEXT", default="", help="Only the lines whose name has TEXT in it.")
 @click.option("--starts", default=8, show_default=True, type=click.IntRange(1), help="Of all the shims.")
-@click.option("--rounds", default=len(_ORDERS), show_default=True, type=click.IntRange(1), help="Of each line after each start.")
+@click.option(
+    "--rounds", default=len(_ORDERS), show_default=True, type=click.IntRange(1), help="Of each line after each start."
+)
 @click.option("--seconds", default=1.2, show_default=True, help="Of each side in each round.")
 @click.option("--directory", type=click.Path(exists=True, path_type=Path), help="On which disk all write.")
 def main(to_json: bool, only: str, starts: int, rounds: int, seconds: float, directory: Path | None) -> None:
@@ -164,9 +166,9 @@ def main(to_json: bool, only: str, starts: int, rounds: int, seconds: float, dir
     shown.show(
         as_table(found),
         f"{here['date']}, {here['python']}, {here['kafka']}, {here['cores']} cores shared with the load, load average "
-        f"{here['load_average']}; {starts} starts of each shim, each of {rounds} rounds of {seconds:g} s, taking turns: "
-        "medians, and means of what is left of all off, with their standard errors; rates in requests or bytes a "
-        "second, processor time for one of them",
+        f"{here['load_average']}; {starts} starts of each shim, each of {rounds} rounds of {seconds:g} s, taking "
+        "turns: medians, and means of what is left of all off, with their standard errors; rates in requests or bytes "
+        "a second, processor time for one of them",
     )
 
 
