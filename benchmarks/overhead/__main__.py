@@ -154,7 +154,7 @@ def main(to_json: bool, only: str, starts: int, rounds: int, seconds: float, dir
         shown.progress() as progress,
     ):
         for start in progress.track(range(starts), description="measuring"):
-            with all_sides(broker, Path(temporary) / f"start-{start}", connections) as sides:
+            with all_sides(broker, Path(temporary) / f"start-{start}", connections, start) as sides:
                 for line in chosen:
                     taken[line].append(run(sides, line, rounds, seconds))
     found = [(line, concluded(of_line)) for line, of_line in taken.items()]

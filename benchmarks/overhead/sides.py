@@ -100,8 +100,8 @@ def a_broker(folder: Path) -> Iterator[Broker]:
 
 
 @contextmanager
-def all_sides(broker: Broker, folder: Path, connections: int) -> Iterator[list[Side]]:
-    """Each a process that has just begun."""
+def all_sides(broker: Broker, folder: Path, connections: int, first: int = 0) -> Iterator[list[Side]]:
+    """Each a process that has just begun, that of number ``first`` before the others: which one does may tell."""
     folder.mkdir()
     with ExitStack() as running:
         # Nobody reads these datagrams, and nobody closes the port under them.
@@ -110,13 +110,15 @@ def all_sides(broker: Broker, folder: Path, connections: int) -> Iterator[list[S
         address = f"{HOST}:{free_port()}"
         pushed = f"metrics.statsd.address={HOST}:{nobody.getsockname()[1]}"
         none = ("offsets.history.retention.minutes=0",)
-        found = []
-        for name, settings, looked in (
+        found: list[Side] = []
+        all_of_them: list[tuple[str, tuple[str, ...], str | None]] = [
             (OFF, none, None),
             (TWIN, none, None),
             (HISTORY, (), None),
             (ON, (f"admin.listen={address}", pushed), address),
-        ):
+        ]
+        first %= len(all_of_them)
+        for name, settings, looked in all_of_them[first:] + all_of_them[:first]:
             where = folder / name.replace(" ", "-").replace(",", "")
             settings = (*_NO_CLEANER, *settings)
             shim = running.enter_context(ShimProcess(where, broker.bootstrap_servers, broker.node_id, settings))
@@ -127,4 +129,4 @@ def all_sides(broker: Broker, folder: Path, connections: int) -> Iterator[list[S
             if passed := passed_through(hands_on_disk(shim.data)):
                 raise RuntimeError(f"the broker would be measured: the shim does not serve {sorted(passed)}")
             found.append(side)
-        yield found
+        yield found[-first:] + found[:-first]

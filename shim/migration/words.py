@@ -61,7 +61,7 @@ class GroupStatus(NamedTuple):
     and ``cause``: why; None and "" where nobody knows.
     ``lag_seconds``: for how long the oldest change waits that another place is yet to have; None where none waits.
     ``alarm``: what is amiss with it, or not done yet, in a line: clients that go past the shim, why the lag is what it
-    is, a broker that does not answer, members that are yet to join again after a move; "" for nothing.
+    is, a broker that does not answer, members that are yet to join again for a move, or after it; "" for nothing.
     ``type``: Kafka's, of the group's protocol. ``state_since_ms``: when it came to its state, in milliseconds since the
     epoch; None where nobody knows, as of one that is passed through: its coordinator does not tell. ``silent_members``:
     how many of the members have missed heartbeats; 0 where nobody knows.

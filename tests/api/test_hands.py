@@ -643,7 +643,7 @@ async def test_a_list_of_which_the_cluster_cannot_tell_its_part_is_none(error: E
 @pytest.mark.parametrize("group", [PASSED, SERVED])
 async def test_members_are_told_to_join_and_held_there(group: str) -> None:
     placed = Placed()
-    gathering = placed.gatherings[group] = Gathering({"a": None, "b": None})
+    gathering = placed.gatherings[group] = Gathering([describe_groups.DescribedGroupMember(each) for each in "ab"])
     services_ = await to(placed)
     well = Client(broker=broker(heartbeat.API, lambda _: heartbeat.HeartbeatResponse()))
     if group == SERVED:  # the coordinator's own word on a member that it does not know comes first
@@ -666,10 +666,12 @@ async def test_members_are_told_to_join_and_held_there(group: str) -> None:
     assert client.paused
     assert not gathering.complete.is_set()
     assert not gathering.is_expected("a")
+    assert [each.member_id for each in gathering.awaited] == ["b"]
     _, second = join("b")
     await asyncio.sleep(0)
     assert gathering.complete.is_set()
     assert sorted(gathering.here) == ["a", "b"]
+    assert not gathering.awaited
     assert not any(task.done() for task in (first, second, newcomer))
     gathering.over.set()
     del placed.gatherings[group]
@@ -682,7 +684,7 @@ async def test_members_are_told_to_join_and_held_there(group: str) -> None:
 
 
 async def test_who_goes_away_while_it_is_held_is_not_there() -> None:
-    gathering = Gathering({"a": None})
+    gathering = Gathering([describe_groups.DescribedGroupMember("a")])
     request = join_group.JoinGroupRequest(PASSED, 10_000, 60_000, "a", None, "consumer", ())
     joining = asyncio.create_task(gathering.joined(request))
     await asyncio.sleep(0)

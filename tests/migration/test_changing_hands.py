@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -13,7 +14,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from shim.demo.parts import Broker, Cluster, free_port
-from tests.admin.live.running import offset_shim
+from tests.admin.live.running import in_a_process, offset_shim
 from tests.admin.running import Result
 from tests.conftest import TopicFactory
 from tests.migration.test_first_contact import TIMEOUT_S, commit, committed, consumed, groups_at, produce
@@ -300,17 +301,25 @@ def test_a_member_that_does_not_come_keeps_the_group_where_it_is(
     topic, group = make_topic(2), fresh_name()
     produce(broker.bootstrap_servers, topic, b"0")
     assert consumed(broker.bootstrap_servers, group, topic, 1) == [b"0"]
-    with administered(broker, tmp_path / "data", **{"group.handover.timeout.ms": 500}) as at:
+    with administered(broker, tmp_path / "data", **{"group.handover.timeout.ms": 2_000}) as at:
         # It is told at its next heartbeat, which comes late.
-        slow = Member(
-            at.shim.bootstrap, group, topic, **{"heartbeat.interval.ms": 10_000, "session.timeout.ms": 30_000}
-        )
+        late: dict[str, str | int] = {
+            "client.id": "late",
+            "heartbeat.interval.ms": 10_000,
+            "session.timeout.ms": 30_000,
+        }
+        slow = Member(at.shim.bootstrap, group, topic, **late)
         try:
             wait_until(lambda: slow.assigned > 0 and at.status(group)["members"] == 1)
             wait_until(lambda: at.migrate("plan", group).json["groups"][0]["members_here"] == 1)
-            refused = at.migrate("start", group)
+            with ThreadPoolExecutor(1) as beside:
+                starting = beside.submit(in_a_process, "migrate", "start", group, "--json", "--admin", at.address)
+                awaited = "it changes hands as soon as these have joined again: late at /127.0.0.1"
+                wait_until(lambda: at.status(group)["alarm"] == awaited)
+                refused = starting.result()
             assert refused.status == 1
-            why = f"group {group}: not all of its members were there within 0.5 s"
+            assert at.status(group)["alarm"] == ""
+            why = f"group {group}: not all of its members were there within 2 s: late at /127.0.0.1 missing"
             assert why in refused.stdout + refused.stderr
             assert f"WARNING {why}: given up, it stays where it is" in at.shim.log()
             produce(broker.bootstrap_servers, topic, b"1", b"2")

@@ -8,6 +8,7 @@ import asyncio
 import logging
 import re
 import shlex
+from collections import Counter
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -28,6 +29,7 @@ from shim.following import TransactionFollower
 from shim.migration.own_offsets import own_offsets
 from shim.offsets.cluster.describing import LiveGroup
 from shim.offsets.cluster.groups import Committed
+from shim.runtime import Runtime
 from shim.upstream import TopicReader
 from tests.admin.live.running import offset_shim
 from tests.conftest import TopicFactory
@@ -129,6 +131,29 @@ async def test_what_is_deleted_here_stays_there(
         await at.reached(group)
         assert await _in_cluster(at, group) == {0: 77}
         assert f"{topic}-0 (none here, 77 there)" in at.mirror.alarm(group)
+
+
+async def test_it_is_said_where_there_may_be_more_to_compare(
+    broker: Broker,
+    tmp_path: Path,
+    make_topic: TopicFactory,
+    group: str,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO)
+    await _left_there(broker, tmp_path / "data", group, make_topic(), 5)
+    caplog.clear()
+    unavailable = Counter({ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: 3})
+    monkeypatch.setattr(Runtime, "unavailable", unavailable)
+    async with mirrored(broker, tmp_path / "data") as at:
+        told = "compared with the cluster's own offsets: 1 group"
+        await until(lambda: f"{told} so far, 3 partitions not loaded yet" in caplog.messages)
+        assert told not in caplog.messages
+        unavailable.clear()
+        number = (at.runtime.partition_of(group) + 1) % at.runtime.num_partitions  # one of those, without a group
+        at.mirror._served(number, at.runtime.coordinator(number))
+        await until(lambda: told in caplog.messages)
 
 
 def _to_upstream_dual(group: str, coordinator: GroupCoordinator, now: int, asker: Any) -> Outcome:

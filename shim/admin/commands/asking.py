@@ -15,7 +15,7 @@ from shim.admin.commands.console import Failed, Refused
 from shim.admin.errors import BrokenOff, Declined, NotDone, NotOffered
 from shim.admin.live.shown.documents import Row
 from shim.admin.progress import Advancing
-from shim.terminal.progress import Ongoing
+from shim.terminal.progress import Ongoing, Waiting
 
 
 @contextmanager
@@ -65,15 +65,23 @@ class Done(NamedTuple):
 
 
 def done_of(
-    shim: RunningShim, what: str, path: str, choice: Chosen, more: Row | None = None, *, look: str | None = None
+    shim: RunningShim,
+    what: str,
+    path: str,
+    choice: Chosen,
+    more: Row | None = None,
+    *,
+    look: str | None = None,
+    waiting_for: str | None = None,
 ) -> Done:
-    """Has the shim do it, and shows how far it is. ``more``: what is asked besides. ``look``: of what changes groups,
-    the command that shows what became of it. Raises NotDone where it does not even begin."""
+    """Has the shim do it, and shows how far it is: in parts of all, or, where there is but one, ``waiting_for`` what,
+    if that takes long. ``more``: what is asked besides. ``look``: of what changes groups, the command that shows what
+    became of it. Raises NotDone where it does not even begin."""
     done = Done([], [], None)
     try:
         answers = _answers(shim, path, choice, more or {}, look)
         done = done._replace(unanswered=answers.unanswered, left_alone=answers.left_alone)
-        with Ongoing(what, answers.groups) as ongoing:
+        with Ongoing(what, answers.groups) if waiting_for is None else Waiting(waiting_for) as ongoing:
             done = done._replace(broken_off=_sorted_out(answers.rows, done, ongoing))
     except BrokenOff as error:
         done = done._replace(broken_off=error)
@@ -94,7 +102,7 @@ def _answers(shim: RunningShim, path: str, choice: Chosen, more: Row, look: str 
     return Answers(len(choice.names), itertools.chain(first, itertools.chain.from_iterable(rest)))
 
 
-def _sorted_out(rows: Iterable[Row], done: Done, ongoing: Advancing) -> BrokenOff | None:
+def _sorted_out(rows: Iterable[Row], done: Done, ongoing: Advancing | None) -> BrokenOff | None:
     """Why it broke off, or None."""
     try:
         for row in rows:
@@ -102,7 +110,8 @@ def _sorted_out(rows: Iterable[Row], done: Done, ongoing: Advancing) -> BrokenOf
                 done.not_done.append(row)  # and no step towards 100 %, of which it would be the last line
             else:
                 done.rows.append(row)
-                ongoing.advance(1)
+                if ongoing is not None:
+                    ongoing.advance(1)
     except (BrokenOff, NotDone) as error:
         return BrokenOff(str(error))
     return None

@@ -12,6 +12,7 @@ from shim.admin.admin_client import RunningShim
 from shim.admin.commands.asking import Chosen, Done, chosen, done_of
 from shim.admin.commands.causes import cause_of
 from shim.admin.commands.console import SOMETHING_WRONG, Refused, agree, in_one_line
+from shim.admin.commands.hints import pasteable
 from shim.admin.commands.migration_shown import show_looked, show_planned, show_statuses
 from shim.admin.commands.shim_options import (
     admin_option,
@@ -27,6 +28,7 @@ from shim.admin.live.shown.documents import Row
 from shim.config import HostPort
 from shim.counted import counted
 from shim.terminal.options import Command, dry_run_option, json_option, yes_option
+from shim.terminal.showing import shown
 
 _OPTIONS: Final = (
     *(groups_argument, pattern_option, all_option, cause_option("`migrate status`")),
@@ -163,8 +165,17 @@ def _move(move: Move, given: _Given, more: Row | None = None, at: str | None = N
         agree(question, meant.groups, yes=given["yes"] or len(meant.groups) == 1)
         cause = cause_of(f"migrate {move}", given["cause"])
         asked: Row = {"cause": cause, **(more or {})}
-        done = done_of(shim, move, f"/v1/migrate/{move}", Chosen(meant.groups, None), asked, look="migrate status")
+        done = done_of(
+            *(shim, move, f"/v1/migrate/{move}", Chosen(meant.groups, None), asked),
+            look="migrate status",
+            waiting_for=_waiting_for(move, *meant.groups) if len(meant.groups) == 1 else None,
+        )
     _tell(done, meant, choice, show_statuses, json_wanted=given["json_wanted"])
+
+
+def _waiting_for(move: Move, group: str) -> str:
+    name = shown(group)
+    return pasteable(f"the {move} of {name}: `migrate status {name}` says which members it waits for, if any")
 
 
 class _Meant(NamedTuple):

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
+from protocol.messages.describe_groups import DescribedGroupMember
 from protocol.messages.join_group import JoinGroupRequest
 
 
@@ -14,10 +15,11 @@ class Gathering:
     They have committed then what they had done, as before any rebalance, and go on in whoever's hands the group is.
     """
 
-    def __init__(self, members: Mapping[str, str | None]) -> None:
-        """``members``: their instance ids, of those that have one, by member id."""
-        self._expected = set(members)
-        self._of_instance = {instance: member for member, instance in members.items() if instance is not None}
+    def __init__(self, members: Sequence[DescribedGroupMember]) -> None:
+        """``members``: those of the group as it was when they began to be told."""
+        self._members = members
+        self._expected = {each.member_id for each in members}
+        self._of_instance = {each.group_instance_id: each.member_id for each in members if each.group_instance_id}
         self._here: dict[str, JoinGroupRequest] = {}
         self.complete = asyncio.Event()
         """All have come."""
@@ -28,6 +30,11 @@ class Gathering:
     def here(self) -> Mapping[str, JoinGroupRequest]:
         """By member id, of those who were expected."""
         return self._here
+
+    @property
+    def awaited(self) -> Sequence[DescribedGroupMember]:
+        """Those who have yet to come."""
+        return [each for each in self._members if each.member_id in self._expected - self._here.keys()]
 
     def is_expected(self, member_id: str) -> bool:
         """Whether that member has yet to come."""

@@ -14,6 +14,7 @@ from shim.migration.hands.placements import SERVED, Placements
 from shim.migration.mirror.guard import Guard
 from shim.migration.reader import GroupReader
 from shim.migration.stores import Stores
+from shim.migration.strangers import named
 from shim.migration.words import PASSED_THROUGH, STEP_NAMES, UNKNOWN, GroupStatus, NotKnown
 from shim.offsets.cluster.describing import DEAD, LOOK_SECONDS
 from shim.offsets.cluster.groups import ClusterGroups
@@ -105,9 +106,14 @@ class Statuses:
             raise not_heard_of(group)
         since, cause = (word.time, word.cause) if word is not None else (None, "")
         if hands is not Hands.SERVED:
-            return GroupStatus(group, PASSED_THROUGH, UNKNOWN, None, since, cause)
+            return GroupStatus(group, PASSED_THROUGH, UNKNOWN, None, since, cause, alarm=self._awaited(group))
         described, now = coordinator.own_description(group), self._clock.now()
-        alarms = self._guard.alarm(group), self._stores.mirror.alarm(group), self._stores.why(group)
+        alarms = (
+            self._awaited(group),
+            self._guard.alarm(group),
+            self._stores.mirror.alarm(group),
+            self._stores.why(group),
+        )
         return GroupStatus(
             group,
             STEP_NAMES[coordinator.step_of(group)],
@@ -121,6 +127,12 @@ class Statuses:
             silent_members=sum(each.is_silent(now) for each in coordinator.presences(group)),
         )
 
+    def _awaited(self, group: str) -> str:
+        """For whom it waits that changes hands; "" for nobody."""
+        gathering = self._placements.gathering(group)
+        awaited = [] if gathering is None else gathering.awaited
+        return f"it changes hands as soon as these have joined again: {named(awaited)}" if awaited else ""
+
 
 def not_heard_of(group: str) -> NotKnown:
     """To be raised."""
@@ -133,7 +145,7 @@ def not_heard_of(group: str) -> NotKnown:
 def _as_described(status: GroupStatus, described: DescribedGroup | UpstreamError) -> GroupStatus:
     """By the cluster, or not: what else is known is told."""
     if isinstance(described, UpstreamError):
-        return status._replace(alarm=str(described))
+        return status._replace(alarm="; ".join(filter(None, (status.alarm, str(described)))))
     state, members = described.group_state, len(described.members)
     return status._replace(state=state, members=members, type=kind_of(described).type)
 

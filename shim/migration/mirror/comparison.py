@@ -103,8 +103,11 @@ class Comparison:
             if self._runtime.coordinator(number) is coordinator:
                 self._loaded.discard(number)
         if self._compared and not self._loaded:
-            log.info("compared with the cluster's own offsets: %s", counted(self._compared, "group"))
-            self._compared = 0
+            missing = self._runtime.unavailable.total()
+            so_far = f" so far, {counted(missing, 'partition')} not loaded yet" if missing else ""
+            log.info("compared with the cluster's own offsets: %s%s", counted(self._compared, "group"), so_far)
+            if not missing:
+                self._compared = 0
 
     async def _compare(self, number: int, coordinator: GroupCoordinator, listed: Collection[str]) -> None:
         """``listed``: the groups that brokers say they have. One whose coordinator is away or has just moved is not

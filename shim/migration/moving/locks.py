@@ -20,6 +20,7 @@ from shim.migration.deciding import decide
 from shim.migration.hands.gathering import Gathering
 from shim.migration.hands.placements import Placement, Placements, Whose
 from shim.migration.reader import GroupReader
+from shim.migration.strangers import named
 from shim.migration.words import Refused
 from shim.offsets.cluster.groups import ClusterGroups
 from shim.offsets.store import StoreError
@@ -133,10 +134,9 @@ class LockedGroup:
         """What each of them has sent to join: they are all here. Raises Refused."""
         if not members:
             return {}
-        gathering = Gathering({each.member_id: each.group_instance_id for each in members})
-        self._placement.gathering = gathering
+        gathering = self._placement.gathering = Gathering(members)
         log.info("group %s changes hands: %s told to join again", self.group, counted(len(members), "member"))
-        async with self._in_time("not all of its members were there"):
+        async with self._in_time("not all of its members were there", lambda: f": {named(gathering.awaited)} missing"):
             await gathering.complete.wait()
         return gathering.here
 
@@ -176,11 +176,11 @@ class LockedGroup:
             raise Refused(f"group {self.group} has come into other hands, or into a transaction, meanwhile")
 
     @asynccontextmanager
-    async def _in_time(self, what: str) -> AsyncIterator[None]:
+    async def _in_time(self, what: str, which: Callable[[], str] = str) -> AsyncIterator[None]:
         try:
             async with asyncio.timeout(self._timeout_s):
                 yield
         except TimeoutError:
-            why = f"group {self.group}: {what} within {self._timeout_s:g} s"
+            why = f"group {self.group}: {what} within {self._timeout_s:g} s{which()}"
             log.warning("%s: given up, it stays where it is", why)  # whoever asked for it may not be there any more
             raise Refused(why) from None

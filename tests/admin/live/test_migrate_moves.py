@@ -251,6 +251,6 @@ def test_it_does_not_ask_where_there_is_no_terminal(moved: Moved, admin: str) ->
 
 
 def test_a_bar_on_a_terminal(moved: Moved, admin: str) -> None:
-    moved.add("etl-1", "etl-2")
-    assert "start" in in_a_process("migrate", "start", "etl-1", "--admin", admin, answers="").stderr
-    assert in_a_process("migrate", "start", "etl-2", "--admin", admin).stderr == ""
+    moved.add("etl-1", "etl-2", "etl-3")
+    assert "start" in in_a_process("migrate", "start", "etl-1", "etl-2", "--yes", "--admin", admin, answers="").stderr
+    assert in_a_process("migrate", "start", "etl-3", "--admin", admin).stderr == ""

@@ -373,6 +373,22 @@ def test_ctrl_c() -> None:
     assert (moved.groups["g"].storage, moved.cancelled) == ("kafka", [])
 
 
+def test_whoever_moves_a_group_that_waits_is_told_where_to_look() -> None:
+    moved = Awaited()
+    moved.add("g")
+    moved.held["g"] = asyncio.Event()
+    with admin_of(moved) as address:
+        command = [sys.executable, "-m", "shim.main", "migrate", "start", "g", "--admin", address]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as moving:
+            assert moving.stderr is not None
+            line = moving.stderr.readline()
+            moved.loop.call_soon_threadsafe(moved.held["g"].set)
+            stdout, errors = moving.communicate(timeout=TIME_LIMIT_SECONDS)
+    look = f"offset-shim migrate status g --admin {address}"
+    assert line == f"waiting for the start of g: `{look}` says which members it waits for, if any\n"
+    assert (moving.returncode, errors, stdout.splitlines()[1].split()[:2]) == (0, "", ["g", "kafka"])
+
+
 def test_what_fails_behind_ctrl_c_is_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
     """Whoever asked has gone, and is told nothing any more."""
     moved = Awaited()
