@@ -4,9 +4,11 @@ that refuses what was decided, a turn of the mirror."""
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, cast
 
+from protocol.errors import ErrorCode
 from protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -52,6 +54,7 @@ class OnePartition:
     def __init__(self) -> None:
         self.current: GroupCoordinator | None = None
         self.refuses = False
+        self.unavailable: Counter[ErrorCode] = Counter()
         self._watchers: list[Callable[[int, GroupCoordinator | None], None]] = []
 
     def watch(self, told: Callable[[int, GroupCoordinator | None], None]) -> None:

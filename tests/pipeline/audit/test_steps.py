@@ -79,7 +79,7 @@ def test_groups_that_move_while_they_are_read_are_no_differences(
     group: str,
 ) -> None:
     topic = make_topic(4)
-    over = threading.Event()
+    begun, over = threading.Event(), threading.Event()
     with administered(broker, tmp_path / "data") as at:
         commit(at.shim.bootstrap, group, topic, 1)
 
@@ -90,16 +90,21 @@ def test_groups_that_move_while_they_are_read_are_no_differences(
                 offset += 1
                 moved = [TopicPartition(topic, number, offset) for number in range(4)]
                 consumer.commit(offsets=moved, asynchronous=False)
+                begun.set()
             consumer.close()
 
         moves = threading.Thread(target=go_on)
         moves.start()
         try:
-            wait_until(lambda: at.shim.running and moves.is_alive(), "it does not move", 5)
-            found = audited(spark, at, broker, None, group, second_look_seconds=3.0)
+            assert begun.wait(30), "it does not move"
+            # The mirror is a second behind, but for a moment each second; on a busy machine for longer.
+            for _ in range(5):
+                found = audited(spark, at, broker, None, group, second_look_seconds=3.0)
+                assert found.totals.partitions == 4
+                assert found.totals.differences == 0, found.differences
+                if found.totals.moving:
+                    break
         finally:
             over.set()
             moves.join()
-    assert found.totals.partitions == 4
-    assert found.totals.differences == 0, found.differences
     assert found.totals.moving > 0, "the mirror is a second behind: none was caught moving"
