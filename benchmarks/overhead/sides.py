@@ -100,7 +100,7 @@ def a_broker(folder: Path) -> Iterator[Broker]:
 
 
 @contextmanager
-def all_sides(broker: Broker, folder: Path, connections: int, first: int = 0) -> Iterator[list[Side]]:
+def all_sides(broker: Broker, folder: Path, connections: int, first: int) -> Iterator[list[Side]]:
     """Each a process that has just begun, that of number ``first`` before the others: which one does may tell."""
     folder.mkdir()
     with ExitStack() as running:

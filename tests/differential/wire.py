@@ -34,8 +34,12 @@ class Connection:
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._parser = FrameParser(_LARGEST)
         self._last = 0
-        self.send(api_versions.API, 3, None, api_versions.ApiVersionsRequest("tests", "1"))
-        self.receive(api_versions.API, 3)
+        try:
+            self.send(api_versions.API, 3, None, api_versions.ApiVersionsRequest("tests", "1"))
+            self.receive(api_versions.API, 3)
+        except (OSError, NoAnswer):
+            self.close()
+            raise
 
     def fileno(self) -> int:
         return self._socket.fileno()

@@ -305,8 +305,8 @@ def test_a_member_that_does_not_come_keeps_the_group_where_it_is(
         # It is told at its next heartbeat, which comes late.
         late: dict[str, str | int] = {
             "client.id": "late",
-            "heartbeat.interval.ms": 10_000,
-            "session.timeout.ms": 30_000,
+            "heartbeat.interval.ms": 60_000,
+            "session.timeout.ms": 120_000,
         }
         slow = Member(at.shim.bootstrap, group, topic, **late)
         try:
